@@ -2,4 +2,8 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/tpnn/solvers/descent/cuda.py"]
+NEEDS = {
+    "triton": "src/tpnn/solvers/descent/cuda.py",
+    "autogluon": "src/tpnn/estimators/autogluon.py",
+}
+collect_ignore = [path for library, path in NEEDS.items() if not find_spec(library)]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tpnn.anova.components import ComponentSet
     from tpnn.estimators import distributed
     from tpnn.estimators.classifier import TPNNClassifier
+    from tpnn.estimators.memory import estimate_memory
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
     from tpnn.explain import metrics, plots
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.monitor import monitor
     from tpnn.lifecycle.tariff import tariff
     from tpnn.lifecycle.validate.validate import validate
+    from tpnn.model import mlflow
     from tpnn.model.loading import (
         LoadedClassifier,
         LoadedRegressor,
@@ -61,10 +63,12 @@ __all__ = [
     "datasets",
     "distill",
     "distributed",
+    "estimate_memory",
     "fingerprint",
     "load",
     "merge",
     "metrics",
+    "mlflow",
     "monitor",
     "plots",
     "purify",
@@ -77,9 +81,11 @@ __all__ = [
 ]
 
 _SUBMODULES = {
+    "autogluon": "tpnn.estimators.autogluon",  # not in __all__: it needs AutoGluon to be imported
     "datasets": "tpnn.datasets",
     "distributed": "tpnn.estimators.distributed",
     "metrics": "tpnn.explain.metrics",
+    "mlflow": "tpnn.model.mlflow",
     "plots": "tpnn.explain.plots",
 }
 _HOMES = {
@@ -99,6 +105,7 @@ _HOMES = {
     "TPNNSurvival": "tpnn.estimators.survival",
     "compare": "tpnn.lifecycle.compare.compare",
     "distill": "tpnn.lifecycle.distill",
+    "estimate_memory": "tpnn.estimators.memory",
     "fingerprint": "tpnn.solvers.problem.fingerprint",
     "load": "tpnn.model.loading",
     "merge": "tpnn.lifecycle.merge",

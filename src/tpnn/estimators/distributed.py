@@ -47,7 +47,7 @@ def fit(
     the table, place nodes, code rows, hold them and add. The driver, which is the process that
     calls this, reads targets and weights, draws bags, and decides what grows. A dataset with a
     filter has no row groups to share out, so that the driver reads it alone. It needs
-    ``tpnn[ray]``, and a cluster of Ray.
+    ``tpnn[ray]``, and a cluster of Ray; where none runs, one is started on this machine.
 
     Parameters
     ----------
@@ -98,8 +98,9 @@ def fit(
     opened = Source(source)
     data = opened.state(), opened.n_rows, opened.names, sorted(arguments.items())
     folder.claim({"data": _digest(data)})  # other rows are told by the state of their files
-    connect(ray)
-    team = Cluster(ray, folder, min(int(workers), opened.n_rows))
+    n_workers = min(int(workers), opened.n_rows)
+    connect(ray, n_workers)
+    team = Cluster(ray, folder, n_workers)
     states, reader = StatesInStorage(folder), partial(read_by, folder, team)
     with team, growing_at(ClusterBackend(folder, team)), using_reader(reader):
         return estimator.fit(

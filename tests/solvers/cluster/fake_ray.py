@@ -89,13 +89,15 @@ class FakeRay:
     ) -> None:
         self.faults, self.has_cluster = dict(faults or {}), has_cluster
         self.calls: list[str] = []
+        self.started: dict[str, Any] = {}  # options of the last start
         self.handles: list[Handle] = []
 
     def is_initialized(self) -> bool:
         return False
 
     def init(self, **options: Any) -> None:
-        if not self.has_cluster:
+        self.started = options
+        if not self.has_cluster and options.get("address"):
             raise ConnectionError("Could not find any running Ray instance.")
 
     def remote(self, **options: Any) -> Any:

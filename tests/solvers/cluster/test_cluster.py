@@ -180,11 +180,16 @@ def test_without_ray_or_a_cluster(files: str, tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"^tpnn.distributed: .* by Ray .* \"tpnn\[ray\]\""):
         distributed.fit(model, files, storage=tmp_path)
-    monkeypatch.setitem(sys.modules, "ray", FakeRay(has_cluster=False))
-    with pytest.raises(
-        ConnectionError, match=r"^tpnn.distributed: a running cluster .* found none"
-    ):
+    alone = FakeRay(has_cluster=False)
+    monkeypatch.setitem(sys.modules, "ray", alone)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.9:6379")
+    with pytest.raises(ConnectionError, match=r"^tpnn.distributed: RAY_ADDRESS .* '10.0.0.9:6379'"):
         distributed.fit(model, files, storage=tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS")
+    with pytest.warns(UserWarning, match=r"^tpnn.distributed: no .* this machine, with 3 workers"):
+        distributed.fit(model, files, storage=tmp_path, workers=3)
+    assert alone.started["num_cpus"] == 3
+    assert_same(model, TPNNRegressor(**SETTINGS).fit(files, "y"))
 
 
 class StoppedError(Exception):

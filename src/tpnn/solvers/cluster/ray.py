@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpnn import __version__
+from tpnn._utils.rules import warn
 from tpnn.solvers.cluster.driver import Record
 from tpnn.solvers.cluster.messages import Answer, Message, Request, combined
 from tpnn.solvers.cluster.passes import Pass, Read
@@ -72,17 +74,28 @@ def import_ray() -> Any:
     return ray
 
 
-def connect(ray: Any) -> None:
-    """Connect to a running cluster, unless this process has done so."""
+def connect(ray: Any, n_workers: int) -> None:
+    """Connect to a running cluster, unless this process has done so; without one, start Ray here.
+
+    On this machine Ray gets as many cores as there are workers, who share the real ones.
+    """
     if ray.is_initialized():
         return
     try:
         ray.init(address="auto", log_to_driver=False)
     except ConnectionError as error:
-        raise ConnectionError(
-            f"tpnn.distributed: a running cluster of Ray is needed, found none ({error}). Run: ray "
-            "start --head, set RAY_ADDRESS, or call ray.init() for the cores of this machine."
-        ) from error
+        if os.environ.get("RAY_ADDRESS"):
+            raise ConnectionError(
+                f"tpnn.distributed: RAY_ADDRESS must be that of a running cluster of Ray, found "
+                f"{os.environ['RAY_ADDRESS']!r} ({error}). Correct it, or unset it to start Ray on "
+                "this machine."
+            ) from error
+        warn(
+            f"tpnn.distributed: no running cluster of Ray was found, so one is started on this "
+            f"machine, with {n_workers} workers. Run ray start --head, or set RAY_ADDRESS, for "
+            "more machines."
+        )
+        ray.init(num_cpus=n_workers, log_to_driver=False, include_dashboard=False)
 
 
 class Cluster:

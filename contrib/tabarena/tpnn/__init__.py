@@ -1,0 +1,1 @@
+"""Functional ANOVA models in TabArena."""

@@ -1,0 +1,119 @@
+"""estimate_memory: how much memory a fit will need, before it begins."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.rules import check_parameters, is_count
+from tpnn.estimators.inputs import Settings
+from tpnn.estimators.parameters import RULES
+from tpnn.estimators.pipeline import nodes_by_order
+from tpnn.estimators.regressor import TPNNRegressor
+from tpnn.search.search import Interactions
+from tpnn.table.columns import array_of, is_in_files
+from tpnn.table.files.source import Source
+from tpnn.table.table import Table
+
+# Fitted to what fits to tables of 17 shapes needed, with targets that had some noise.
+BYTES_AT_LEAST = 100e6  # compiled code, and what does not depend on the table
+BYTES_PER_LANE = 80  # of a row: its weights, slopes and scores in a bag, for one output
+BYTES_PER_VALUE = 8  # of a row, with its codes
+BYTES_PER_DEEP_FEATURE, ROWS_OF_ALL_BOXES = 2e6, 10_000  # of deep trees and their boxes
+SHARE_OF_GRIDS = 0.8  # of what the solver needs at its peak, which not all components reach at once
+FOUND_BY_TREES, FOUND_BY_SEARCH = 12, 24  # pairs, where nobody says how many
+MOST_CLASSES = 30  # whole numbers with more values are amounts
+
+
+def estimate_memory(X: Any, y: Any = None, *, n_outputs: int | None = None, **settings: Any) -> int:
+    """Estimate the peak memory in bytes that a fit adds to what the process has.
+
+    It is right within a factor of two on tables of the usual shapes, without training anything.
+    Targets almost without noise let trees grow on, and need more. The table itself counts for
+    nothing, because it is in memory already.
+
+    Parameters
+    ----------
+    X : table
+        As ``fit`` takes it, also the path of files.
+    y : array, optional
+        Targets, which say how many outputs there are; with few whole numbers they are classes.
+    n_outputs : int, optional
+        Number of outputs, in place of y: 1 for a number or two classes, K for K classes, targets or
+        quantiles.
+    **settings
+        Parameters of the estimator, such as ``order`` and ``n_bags``.
+
+    Examples
+    --------
+    >>> X = np.zeros((10_000, 10))
+    >>> small, large = estimate_memory(X), estimate_memory(X, n_bags=32)
+    >>> 1e8 < small < large < 2e9
+    True
+    """
+    if n_outputs is not None and not is_count(n_outputs):
+        raise ValueError(
+            f"n_outputs: must be a whole number of at least 1, found {n_outputs!r}. Pass for "
+            "example the number of classes."
+        )
+    check_parameters(settings, RULES)
+    read = Settings.of(TPNNRegressor().get_params(deep=False) | settings)
+    n_rows, n_features = _shape(X, y)
+    outputs = n_outputs or _n_outputs(y)
+    bags = read.solver.enough_bags(n_rows, outputs) if isinstance(read.n_bags, str) else read.n_bags
+    lanes = bags * outputs
+    rows = n_rows * (BYTES_PER_VALUE * n_features + BYTES_PER_LANE * lanes)
+    is_deep = not read.is_order_given and read.interactions.has_noise_floor
+    boxes = n_features * min(n_rows / ROWS_OF_ALL_BOXES, 1.0) if is_deep else 0.0
+    grids = lanes * _grid_bytes(read, n_rows, n_features, is_deep)
+    return int(BYTES_AT_LEAST + rows + BYTES_PER_DEEP_FEATURE * boxes + SHARE_OF_GRIDS * grids)
+
+
+def _grid_bytes(settings: Settings, n_rows: int, n_features: int, is_deep: bool) -> float:
+    """Memory of the grids of all components in one lane."""
+    solver, total = settings.solver, 0.0
+    few = solver.enough_nodes(n_rows)
+    for order, most in nodes_by_order(n_features, settings).items():
+        nodes = min(most, few.get(order, most))
+        count = _usual_count(settings.interactions, order, n_features, is_deep)
+        total += count * solver.bytes_per_component(order, nodes)
+    return total
+
+
+def _usual_count(given: Interactions, order: int, n_features: int, is_deep: bool) -> int:
+    """Components of an order that a fit usually has: as listed, as asked for, or as it finds."""
+    count = math.comb(n_features, order)
+    if not given.are_searched or order == 1:
+        return given.most(order, n_features, None)
+    if given.count != "auto":
+        return min(count, int(given.count)) if order == 2 else 0
+    found = FOUND_BY_TREES if is_deep else FOUND_BY_SEARCH
+    if not is_deep and count <= 2 * found:  # so few that all are included
+        return count
+    return min(count, found) if order == 2 else min(count, found // 4)
+
+
+def _shape(X: Any, y: Any) -> tuple[int, int]:
+    """Rows and features of a table; a target named by y is no feature."""
+    if is_in_files(X):
+        source = Source(X)
+        named = [y] if isinstance(y, str) else list(y or ()) if isinstance(y, list) else []
+        return source.n_rows, max(len(source.names) - len(named), 1)
+    table = Table(X)
+    return table.n_rows, table.n_features
+
+
+def _n_outputs(y: Any) -> int:
+    """Count the outputs for targets: columns, or classes; one where nothing is known."""
+    if y is None or isinstance(y, str):
+        return 1
+    array = array_of(y)
+    if array.ndim == 2:
+        return int(array.shape[1])
+    if array.dtype.kind == "f":
+        return 1
+    n_classes = len(np.unique(array.astype(str) if array.dtype.kind == "O" else array))
+    is_class = array.dtype.kind not in "iu" or n_classes <= MOST_CLASSES
+    return n_classes if is_class and n_classes > 2 else 1
