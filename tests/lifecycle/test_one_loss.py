@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import nbinom
 from sklearn import metrics
 
 from tests.loss.test_risk_sets import uncensored_before
@@ -31,8 +32,8 @@ KINDS = np.column_stack(
     [LIVES[:, 0].round(1), RNG.choice(3, N_ROWS, p=[0.2, 0.7, 0.1])]
 )  # of events
 TARGETS = {
-    "poisson": COUNTS, "tweedie": COUNTS, "gamma": AMOUNTS, "cox": LIVES, "fine_gray": KINDS,
-    "log_loss": LABELS,
+    "poisson": COUNTS, "negative_binomial": COUNTS, "tweedie": COUNTS, "gamma": AMOUNTS,
+    "cox": LIVES, "fine_gray": KINDS, "log_loss": LABELS,
 }  # fmt: skip
 CASES: dict[str, tuple[Any, Any]] = {
     name: (name, TARGETS.get(name, NUMBERS)) for name in OBJECTIVES
@@ -103,6 +104,13 @@ def shares_likelihood(y: Any, risk: Any) -> float:
     return float(found / N_ROWS)
 
 
+def overdispersed(y: Any, predicted: Any) -> float:
+    """Twice the difference to the largest log-likelihood, which each count as its mean has."""
+    shape = 1 / fitted("negative_binomial", y).task.objective.dispersion
+    most, own = (nbinom.logpmf(y, shape, shape / (shape + mean)) for mean in (y, predicted))
+    return float(2 * (most - own).mean())
+
+
 FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "squared_error": metrics.mean_squared_error,
     "several targets": metrics.mean_squared_error,
@@ -112,6 +120,7 @@ FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "quantile": lambda y, p: pinball(y, p, [0.5]),
     "quantile:0.1,0.9": lambda y, p: pinball(y, p, [0.1, 0.9]),
     "poisson": metrics.mean_poisson_deviance,
+    "negative_binomial": overdispersed,
     "gamma": metrics.mean_gamma_deviance,
     "tweedie": lambda y, p: metrics.mean_tweedie_deviance(y, p, power=1.5),
     "tweedie:1.2": lambda y, p: metrics.mean_tweedie_deviance(y, p, power=1.2),

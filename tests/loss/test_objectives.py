@@ -116,7 +116,7 @@ def test_constant_targets_have_no_dispersion() -> None:
 
 def test_which_losses_are_relative() -> None:
     relative = {name for name, objective in OBJECTIVES.items() if objective.is_relative}
-    assert relative == {"poisson", "gamma", "tweedie"}
+    assert relative == {"poisson", "negative_binomial", "gamma", "tweedie"}
 
 
 # Quantiles

@@ -413,7 +413,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         rows = RowSums(inputs.table)
         seen_rows = rows if seen is inputs.table else RowSums(seen)
         provenance = provenance_of(
-            self._task, seen, seen_rows.digest(target_columns(y[: seen.n_rows])), asked,
+            self._task, seen, seen_rows.digest(target_columns(y[: seen.n_rows])),
+            asked | task.estimated,
             fitted.events, task.objective.name, given.targets[0],
         )  # fmt: skip
         model = replace(fitted.model, provenance=provenance)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import d2_pinball_score, r2_score
 
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
@@ -17,11 +17,19 @@ from tpnn.estimators.inputs import (
     checked_weights,
 )
 from tpnn.estimators.parameters import documented, parametrised
+from tpnn.estimators.warm_start import WarmStart
 from tpnn.explain.metrics.estimates import explained_share, known_offset
-from tpnn.loss.objectives import Objective, resolve
+from tpnn.loss.objectives import (
+    POISSON,
+    Objective,
+    likeliest_dispersion,
+    negative_binomial,
+    resolve,
+)
 from tpnn.loss.row_values import checked_numbers
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
+from tpnn.search.select import HeldOut
 
 
 @documented
@@ -112,6 +120,9 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         target, names = np.concatenate([target for target, _ in read]), read[0][1]
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)
+        if objective.is_estimated:
+            given = (X, y, sample_weight, offset, groups)
+            objective = self._estimated(warm, *given, X_val=X_val, y_val=y_val)
         _check_exposure(self.exposure, objective)
         targets = rows.weighted(target, checked_weights(rows.sample_weight, len(target)))
         outputs = names if target.shape[1] > 1 else ()
@@ -120,10 +131,24 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         self._fit(rows, target, targets, Task(objective, outputs), warm, checkpoint)
         return self
 
+    def _estimated(self, warm: WarmStart | None, *given: Any, **others: Any) -> Objective:
+        """Loss with the dispersion of the model to start from, or of a short fit by Poisson's.
+
+        It is that of rows that the bags of the short fit held out, so that noise that a model
+        follows is not missing in it.
+        """
+        if warm is not None and warm.model.task.objective.dispersion is not None:
+            return warm.model.task.objective
+        short = {"objective": "poisson", "solver": "auto", "n_bags": 2, "bands": False}
+        first = clone(self).set_params(**short, verbose=0).fit(*given, **others)
+        solved = first._fitted_.solved
+        rows = HeldOut(solved.problem, solved.solution).reported(solved.problem, POISSON)
+        return negative_binomial(likeliest_dispersion(rows.y[:, 0], rows.raw[:, 0], rows.weights))
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the loss that the model explains: R^2, or D^2 where another loss was fitted.
 
-        For Poisson, gamma and Tweedie it is the share of the deviance, beside a constant rate: what
+        For counts and amounts it is the share of the deviance, beside a constant rate: what
         an exposure or another offset explains is not counted. For several quantiles it is the mean
         share of the pinball loss.
         """

@@ -83,6 +83,38 @@ def tweedie_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, power: flo
     return expected - y * xp.exp((1 - power) * raw), expected.clip(min=SMALLEST_HESSIAN)
 
 
+def negative_binomial_loss(
+    y: AnyArray, raw: AnyArray, weights: Any, xp: Any, dispersion: float
+) -> AnyArray:
+    """Negative log-likelihood at mean m = exp(f) and variance m + dispersion m^2, but a constant.
+
+    (y + 1 / a) log(1 + a m) - y f for the dispersion a; the Poisson loss is its limit at 0.
+    """
+    raw = raw.clip(min=-LARGEST_LOG_MEAN, max=LARGEST_LOG_MEAN)
+    return (y + 1 / dispersion) * xp.log1p(dispersion * xp.exp(raw)) - y * raw
+
+
+def negative_binomial_slopes(
+    y: AnyArray, raw: AnyArray, weights: Any, xp: Any, dispersion: float
+) -> Derivatives:
+    """First derivative, and the expectation of the second, m / (1 + a m)."""
+    mean = xp.exp(raw.clip(min=-LARGEST_LOG_MEAN, max=LARGEST_LOG_MEAN))
+    share = 1 / (1 + dispersion * mean)
+    return (mean - y) * share, (mean * share).clip(min=SMALLEST_HESSIAN)
+
+
+def negative_binomial_deviance(y: FloatArray, raw: FloatArray, dispersion: float) -> FloatArray:
+    """Deviance at mean exp(f), zero where that is y.
+
+    >>> negative_binomial_deviance(np.array([0.0, 2.0]), np.log([1.0, 2.0]), 1.0)
+    array([1.38629436, 0.        ])
+    """
+    mean = LINKS["log"].inverse(raw)
+    logs = y * np.log(np.where(y > 0, y, 1.0) / mean)
+    both = np.log1p(dispersion * y) - np.log1p(dispersion * mean)
+    return np.asarray(2 * (logs - (y + 1 / dispersion) * both))
+
+
 def tweedie_deviance(y: FloatArray, raw: FloatArray, power: float) -> FloatArray:
     """Deviance at mean exp(f), zero where that is y; NaN for targets that have none.
 

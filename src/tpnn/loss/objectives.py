@@ -28,6 +28,7 @@ N_NEWTON_STEPS, N_HALVINGS = 30, 40
 MANY_ROWS, SMALLEST_STEP = 1_000_000, 1e-12  # with many rows, a smaller step is the last
 SMALLEST_DISPERSION = 1e-12  # below it the target is a constant
 MAX_MEAN_DEVIANCES = 3.0  # a bound on Pearson's statistic, which a few large values inflate
+SMALLEST_COUNT_DISPERSION, LARGEST_COUNT_DISPERSION = 1e-5, 1e3
 NOT_NEGATIVE = "numbers of at least 0, not all 0"
 
 
@@ -65,6 +66,8 @@ class Objective:
     factor: float = 1.0  # and this many times the loss
     words: str = ""  # description in the documentation
     parameter: Parameter | None = None  # a value that the loss takes besides its name
+    dispersion: float | None = None  # a of counts with the variance m + a m^2 at mean m
+    is_estimated: bool = False  # whether a fit estimates the dispersion
     cause: int | None = None  # kind of event that survival is about; without it there is only one
 
     @property
@@ -111,6 +114,8 @@ class Objective:
         def loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
             if self.power is not None:
                 return formulas.tweedie_deviance(y, raw, self.power)
+            if self.dispersion is not None:
+                return formulas.negative_binomial_deviance(y, raw, self.dispersion)
             return in_unit(self.degree) * self.loss(y / unit, raw / unit, weights, xp)
 
         def derivatives(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
@@ -118,6 +123,10 @@ class Objective:
             return in_unit(self.degree - 1) * first, in_unit(self.degree - 2) * second
 
         return replace(self, loss=loss, derivatives=derivatives)
+
+    def of_targets_in(self, unit: float) -> Objective:
+        """Return the loss, over the unit, of targets that are counted in another unit."""
+        return self if self.dispersion is None else negative_binomial(self.dispersion * unit)
 
     def in_units_of_dispersion(self, y: AnyArray, raw: AnyArray, weights: AnyArray) -> Objective:
         """Divide the loss of a mean by the dispersion of y around raw scores (n, 1).
@@ -265,6 +274,46 @@ def tweedie(power: float) -> Objective:
     )
 
 
+def negative_binomial(dispersion: float) -> Objective:
+    """Likelihood of counts with mean m and variance m + dispersion m^2."""
+    return Objective(
+        name="negative_binomial",
+        words="counts that vary more than Poisson's; the dispersion is estimated, or given",
+        link=LINKS["log"],
+        loss=partial(formulas.negative_binomial_loss, dispersion=dispersion),
+        derivatives=partial(formulas.negative_binomial_slopes, dispersion=dispersion),
+        reweightings=4,
+        standardised=False,
+        rule=NOT_NEGATIVE,
+        accepts=_is_count_like,
+        steep=True,
+        predicts_means=True,
+        has_intervals=True,
+        dispersion=dispersion,
+        parameter=Parameter(
+            "dispersion", Rule("a positive number", is_positive, 0.5), negative_binomial
+        ),
+    )
+
+
+def likeliest_dispersion(y: FloatArray, raw: FloatArray, weights: FloatArray) -> float:
+    """Dispersion of counts y (n,) with means exp(f) by maximum likelihood.
+
+    It is ``SMALLEST_COUNT_DISPERSION`` where counts vary no more than Poisson's.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import gammaln
+
+    def loss(log_dispersion: float) -> float:
+        shape = np.exp(-log_dispersion)
+        rows = formulas.negative_binomial_loss(y, raw, None, np, 1 / shape)
+        constants = gammaln(shape) - gammaln(y + shape) - y * log_dispersion
+        return float(weights @ (rows + constants))
+
+    bounds = np.log([SMALLEST_COUNT_DISPERSION, LARGEST_COUNT_DISPERSION])
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
 def quantiles(levels: Any) -> Objective:
     """Pinball loss at one level, or at several, whose predictions never cross."""
     if np.ndim(levels) and np.size(levels) == 1:
@@ -393,6 +442,7 @@ OBJECTIVES = {
         huber(HUBER_THRESHOLD),
         quantiles(0.5),
         POISSON,
+        replace(negative_binomial(1.0), is_estimated=True),
         replace(
             tweedie(2.0),
             name="gamma",

@@ -66,6 +66,12 @@ class Task:
         return self.objective.link
 
     @property
+    def estimated(self) -> dict[str, Any]:
+        """Settings of the estimator with what its fit has estimated of the loss."""
+        name, dispersion = self.objective.name, self.objective.dispersion
+        return {} if dispersion is None else {"objective": {"name": name, "dispersion": dispersion}}
+
+    @property
     def n_classes(self) -> int:
         """Number of classes; two classes have one raw score."""
         return max(self.objective.n_outputs, 2)

@@ -112,7 +112,7 @@ def scaled(
         y, shift, scale = _standardised(y, weights, objective.predicts_means)
     elif objective.is_relative:
         shift = np.log(weights @ y)
-        y = y / np.exp(shift)
+        y, objective = y / np.exp(shift), objective.of_targets_in(float(np.exp(shift[0])))
     best = objective.start(y, offset, weights)
     if objective.is_relative:
         objective = objective.in_units_of_dispersion(y, offset + best, weights)
