@@ -62,24 +62,24 @@ def _add_box(value: Any, factor: float, order: int, corners: Any, strides: Any, 
             cells[cell, output] += sign * value[output]
 
 
-@compiled()
+@compiled(inline="always")
 def _add_runs(
     value: Any, factor: float, order: int, one: int, two: int, three: int, run_starts: Any,
     nodes: Any, strides: Any, corners: Any, cells: Any,
 ) -> None:  # fmt: skip
     """Add a value (K,) to the product of up to three intervals, each a union of runs of nodes."""
     for a in range(run_starts[one], run_starts[one + 1]):
-        corners[0] = nodes[a]
+        corners[0, 0], corners[0, 1] = nodes[a, 0], nodes[a, 1]
         if order == 1:
             _add_box(value, factor, order, corners, strides, cells)
             continue
         for b in range(run_starts[two], run_starts[two + 1]):
-            corners[1] = nodes[b]
+            corners[1, 0], corners[1, 1] = nodes[b, 0], nodes[b, 1]
             if order == 2:
                 _add_box(value, factor, order, corners, strides, cells)
                 continue
             for c in range(run_starts[three], run_starts[three + 1]):
-                corners[2] = nodes[c]
+                corners[2, 0], corners[2, 1] = nodes[c, 0], nodes[c, 1]
                 _add_box(value, factor, order, corners, strides, cells)
 
 
@@ -104,7 +104,9 @@ def add_components(
     for leaf in range(len(values)):
         some = slots[leaf_starts[leaf] : leaf_starts[leaf + 1]]
         n = len(some)
-        constant += values[leaf] * _product_of_others(shares, some, n, chosen, 0)
+        factor = _product_of_others(shares, some, n, chosen, 0)
+        for output in range(len(constant)):
+            constant[output] += values[leaf, output] * factor
         for a in range(n):
             for b in range(a, n if len(nodes) > 1 else a + 1):
                 for c in range(b, n if len(nodes) > 2 and b > a else b + 1):

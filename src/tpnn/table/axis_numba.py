@@ -13,7 +13,7 @@ SIGN = np.uint64(1 << 63)
 N_DIGITS, N_DIGIT_VALUES = 8, 256  # a key of 64 bits is eight digits of a byte
 
 
-@compiled()
+@compiled(inline="always")
 def _sort_keys(keys: Any, spare: Any) -> Any:
     """Sort keys by their digits, the lowest first; the answer is one of the two arrays."""
     counts = np.zeros((N_DIGITS, N_DIGIT_VALUES), np.uint64)
@@ -23,7 +23,7 @@ def _sort_keys(keys: Any, spare: Any) -> Any:
             counts[digit, (keys[i] >> np.uint64(8 * digit)) & last] += one
     for digit in range(N_DIGITS):
         shift, starts = np.uint64(8 * digit), counts[digit]
-        if starts.max() == np.uint64(len(keys)):
+        if len(keys) and starts[(keys[0] >> shift) & last] == np.uint64(len(keys)):
             continue  # all keys have the same digit
         begin = np.uint64(0)
         for value in range(N_DIGIT_VALUES):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.compile import compiled
 from tpnn.anova.components import Component, InteractionRules
+from tpnn.solvers.grow.rectangles import increasing
 from tpnn.solvers.problem.rows import scrambled
 
 MOST_CODES = 256  # of a column: a code is one byte
@@ -76,7 +77,7 @@ def _weights_to_draw() -> FloatArray:
 WEIGHTS = _weights_to_draw()
 
 
-@compiled()
+@compiled(inline="always")
 def _pack(residual: Any, hessian: Any, weights: Any, seed: Any, packed: Any, units: Any) -> None:
     """Weigh the rows at random; pack residual and hessian (n,) of a row into one word.
 
@@ -125,6 +126,15 @@ def _add_gains(cells: Any, n_codes: int, units: Any, ridge: float, sums: Any, ga
 
 
 @compiled()
+def _n_features(padded: Any) -> int:
+    """Count the features of a set that is padded with -1."""
+    count = 0
+    for feature in padded:
+        count += feature >= 0
+    return count
+
+
+@compiled()
 def _holds(features: Any, used: Any, n_used: int) -> bool:
     """Whether a set of features, padded with -1, holds all that are used."""
     for i in range(n_used):
@@ -136,7 +146,7 @@ def _holds(features: Any, used: Any, n_used: int) -> bool:
     return True
 
 
-@compiled()
+@compiled(inline="always")
 def _is_permitted(feature: int, used: Any, n_used: int, most: int, meetings: Any) -> bool:
     """Whether a tree that asks about the used features may ask about another one."""
     for i in range(n_used):
@@ -152,11 +162,11 @@ def _is_permitted(feature: int, used: Any, n_used: int, most: int, meetings: Any
         is_permitted |= _holds(meetings.listed[number], used, n_used + 1)
     for number in range(len(meetings.forbidden)):
         together = meetings.forbidden[number]
-        is_permitted &= not _holds(used[: n_used + 1], together, (together >= 0).sum())
+        is_permitted &= not _holds(used[: n_used + 1], together, _n_features(together))
     return is_permitted
 
 
-@compiled()
+@compiled(inline="always")
 def _sampled(permitted: Any, share: float, seed: Any) -> Any:
     """Draw a share of the places that are permitted (n,), at least one of them."""
     keys = np.full(len(permitted), np.uint64(2**64 - 1))
@@ -168,10 +178,10 @@ def _sampled(permitted: Any, share: float, seed: Any) -> Any:
     count = math.ceil(share * n_permitted)
     if count == n_permitted:
         return permitted.copy()
-    return keys <= np.sort(keys)[count - 1]
+    return keys <= keys[increasing(keys)[count - 1]]
 
 
-@compiled()
+@compiled(inline="always")
 def _best_question(
     sums: Any, n_leaves: int, asked: Any, sizes: Any, units: Any, ridge: float
 ) -> Any:
@@ -196,7 +206,7 @@ def _best_question(
     return best_column, best_cut
 
 
-@compiled()
+@compiled(inline="always")
 def _divide(codes: Any, tree: Any, rows: Any, starts: Any, right: Any) -> None:
     """Divide the rows of all leaves, both sides in their order; ``starts`` become of children.
 
@@ -217,11 +227,12 @@ def _divide(codes: Any, tree: Any, rows: Any, starts: Any, right: Any) -> None:
             else:
                 rows[n_left] = row
                 n_left += 1
-        rows[n_left : n_left + n_right] = right[:n_right]
+        for i in range(n_right):
+            rows[n_left + i] = right[i]
         starts[2 * leaf], starts[2 * leaf + 1] = ends[leaf], n_left
 
 
-@compiled()
+@compiled(inline="always")
 def _sum_children(
     codes: Any,
     rows: Any,
@@ -248,7 +259,7 @@ def _sum_children(
                     other[code] = parent[code] - one[code]
 
 
-@compiled()
+@compiled(inline="always")
 def _newton_steps(residual: Any, hessian: Any, leaf_of: Any, rules: Any, values: Any) -> None:
     """Set the values (n_leaves, K) of the leaves; rows count with their own weights."""
     masses = np.zeros(values.shape)
@@ -263,7 +274,7 @@ def _newton_steps(residual: Any, hessian: Any, leaf_of: Any, rules: Any, values:
             values[leaf, output] = rules.rate * min(max(step, -most), most)
 
 
-@compiled()
+@compiled(inline="always")
 def _ask_level(
     sums: Any, starts: Any, columns: Any, meetings: Any, rules: Any, seed: Any, used: Any, tree: Any
 ) -> bool:
@@ -279,7 +290,7 @@ def _ask_level(
     for first in range(0, n_leaves, width):
         if starts[first + width] - starts[first] < 2:
             continue
-        n_used = (used[first] >= 0).sum()
+        n_used = _n_features(used[first])
         for c in range(len(sizes)):
             permitted[c] = _is_permitted(
                 features[c], used[first], n_used, rules.most_features, meetings
@@ -299,12 +310,13 @@ def _ask_level(
     return is_any
 
 
-@compiled()
+@compiled(inline="always")
 def _handed_down(used: Any) -> Any:
     """Features on the way to the children of each leaf, given those on the way to the leaves."""
     children = np.empty((2 * len(used), used.shape[1]), used.dtype)
-    for leaf in range(len(used)):
-        children[2 * leaf], children[2 * leaf + 1] = used[leaf], used[leaf]
+    for child in range(len(children)):
+        for place in range(used.shape[1]):  # to assign whole rows takes a second to compile
+            children[child, place] = used[child // 2, place]
     return children
 
 
@@ -389,10 +401,10 @@ def unfold(columns: Any, cuts: Any) -> Any:
     leaves, n_leaves, n_nodes = np.empty(n_whole + 1, np.int32), 0, 0
     # Each entry waits to become a node or a leaf: its node in the tree, its parent and its side.
     waiting = np.empty((2 * n_whole + 2, 3), np.int64)
-    waiting[0] = 0, -1, 0
+    waiting[0, 0], waiting[0, 1], waiting[0, 2] = 0, -1, 0
     first, last = 0, 1
     while first < last:
-        node, parent, side = waiting[first]
+        node, parent, side = waiting[first, 0], waiting[first, 1], waiting[first, 2]
         first += 1
         while node < n_whole:
             answer = 0 if cuts[node] >= MOST_CODES else -1
@@ -417,7 +429,8 @@ def unfold(columns: Any, cuts: Any) -> Any:
             nodes[here] = node
             n_nodes += 1
             for answer in range(2):
-                waiting[last] = 2 * node + 1 + answer, here, answer
+                waiting[last, 0], waiting[last, 1] = 2 * node + 1 + answer, here
+                waiting[last, 2] = answer
                 last += 1
         if parent >= 0:
             children[parent, side] = here

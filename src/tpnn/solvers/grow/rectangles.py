@@ -29,7 +29,7 @@ class TreeSettings(NamedTuple):
     largest: float = 1e30  # absolute leaf value before shrinkage
 
 
-@compiled()
+@compiled(inline="always")
 def one_way(settings: Any, sign: float, exempt: int) -> Any:
     """Return the settings of a tree with two leaves that steps in one direction."""
     return TreeSettings(
@@ -93,7 +93,7 @@ def _box_sum(area: Any, top: int, bottom: int, left: int, right: int) -> Any:
     return area[bottom, right] - area[top, right] - area[bottom, left] + area[top, left]
 
 
-@compiled()
+@compiled(inline="always")
 def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> Any:
     """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     top, bottom, left, right = box[0], box[1], box[2], box[3]
@@ -127,7 +127,7 @@ def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> 
     return best, best_axis, best_place
 
 
-@compiled()
+@compiled(inline="always")
 def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     """Cut a box in two: ``leaf`` keeps the lower part, ``new`` gets the upper part."""
     for side in range(4):
@@ -185,7 +185,7 @@ def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: An
         residual[i] -= hessian[i] * step[rows[i], columns[i]]
 
 
-@compiled()
+@compiled(inline="always")
 def random_sides(kind: int, size: int, state: Any) -> Any:
     """Divide the nodes of an axis at random: at one place or, without order, one by one."""
     sides = np.zeros(size, np.int64)
@@ -241,7 +241,7 @@ def node_order(
     return order
 
 
-@compiled()
+@compiled(inline="always")
 def area_cells(area: Any, cells: Any) -> None:
     """Recover the cells from their summed areas: the inverse of ``summed_area``."""
     for a in range(cells.shape[0]):

@@ -87,7 +87,7 @@ class Plan(NamedTuple):
     pair_tree: TreeSettings
 
 
-@compiled()
+@compiled(inline="always")
 def grid_shape(plan: Any, component: int) -> Any:
     """Rows and columns of a component's grid; the intercept has one cell."""
     n_pairs = len(plan.pairs)
@@ -98,13 +98,13 @@ def grid_shape(plan: Any, component: int) -> Any:
     return plan.sizes[0][component - n_pairs], 1
 
 
-@compiled()
+@compiled(inline="always")
 def _apply(first: Any, second: Any, slopes: Any, shape: Any, step: Any) -> None:
     grid = step[: shape[0] * shape[1]].reshape(shape)
     subtract_step(first, second, grid, slopes.hessian, slopes.residual)
 
 
-@compiled()
+@compiled(inline="always")
 def _sum(first: Any, second: Any, slopes: Any, shape: Any, with_masses: bool, sums: Any) -> None:
     n_cells = shape[0] * shape[1]
     grid = sums[0, :n_cells].reshape(shape)
@@ -114,7 +114,7 @@ def _sum(first: Any, second: Any, slopes: Any, shape: Any, with_masses: bool, su
         cell_sums(first, second, slopes.hessian, slopes.scales[1], grid)
 
 
-@compiled()
+@compiled(inline="always")
 def apply_step(rows: Any, slopes: Any, plan: Any, component: int, step: Any) -> None:
     """Move the residuals by the step of a component; each row loses its hessian times its cell."""
     shape, n_pairs = grid_shape(plan, component), len(plan.pairs)
@@ -128,7 +128,7 @@ def apply_step(rows: Any, slopes: Any, plan: Any, component: int, step: Any) -> 
         _apply(rows.coarse[a], rows.coarse[b], slopes, shape, step)
 
 
-@compiled()
+@compiled(inline="always")
 def answer(rows: Any, slopes: Any, plan: Any, asked: Any, sums: Any) -> None:
     """Sum residuals and, if asked, hessians over the cells of a component, as whole numbers."""
     component, with_masses = asked[0], asked[1] == 1
@@ -143,7 +143,7 @@ def answer(rows: Any, slopes: Any, plan: Any, asked: Any, sums: Any) -> None:
         _sum(rows.coarse[a], rows.coarse[b], slopes, shape, with_masses, sums)
 
 
-@compiled()
+@compiled(inline="always")
 def _grow_unordered(
     sums: Any, unit: float, mass: Any, tree: Any, kinds: Any, sign: float, state: Any, step: Any
 ) -> Any:
@@ -151,7 +151,8 @@ def _grow_unordered(
     cells, masses = sums * unit, np.empty(sums.shape)
     area_cells(mass, masses)
     rows = node_order(kinds[0], kinds[1], cells, masses, 2 * tree.ridge, state)
-    columns = node_order(kinds[1], kinds[0], cells.T, masses.T, 2 * tree.ridge, state)
+    turned = np.ascontiguousarray(cells.T), np.ascontiguousarray(masses.T)  # of one type
+    columns = node_order(kinds[1], kinds[0], turned[0], turned[1], 2 * tree.ridge, state)
     last = len(rows) - 1  # the node of missing values, which the tree sees first or last
     settings = tree if sign == 0.0 else one_way(tree, sign, 1 if rows[0] == last else last)
     shape = sums.shape[0] + 1, sums.shape[1] + 1
@@ -168,7 +169,7 @@ def _grow_unordered(
     return gain
 
 
-@compiled()
+@compiled(inline="always")
 def _grow_step(
     sums: Any, unit: float, mass: Any, tree: Any, kinds: Any, sign: float, state: Any, step: Any
 ) -> Any:
@@ -184,7 +185,7 @@ def _grow_step(
     return gain
 
 
-@compiled()
+@compiled(inline="always")
 def _visit(
     growth: Any, plan: Any, units: Any, shape: Any, table: Any, mass: Any, kinds: Any
 ) -> Any:
@@ -208,7 +209,7 @@ def _visit(
     return gain
 
 
-@compiled()
+@compiled(inline="always")
 def _take_answer(growth: Any, plan: Any, units: Any) -> None:
     """Turn the last answer into a step of the intercept or of a component."""
     component, n_pairs = growth.asked[0], len(plan.pairs)
@@ -217,20 +218,19 @@ def _take_answer(growth: Any, plan: Any, units: Any) -> None:
         growth.step[0] = bounded(total / mass, plan.main_tree)
         growth.intercept[0] += growth.step[0]
     elif component >= 0:
-        m, k = grid_shape(plan, component)
         if component < n_pairs:
             a, b = plan.pairs[component]
             kinds = plan.kinds[1][a], plan.kinds[1][b]
             table, mass = growth.pairs[component], growth.pair_mass[component]
-            growth.gains[component] = _visit(growth, plan, units, (m, k), table, mass, kinds)
         else:
             j = component - n_pairs
             kinds = plan.kinds[0][j], np.int64(ORDERED)
             table, mass = growth.mains[j], growth.main_mass[j]
-            growth.gains[component] = _visit(growth, plan, units, (m, k), table, mass, kinds)
+        shape = grid_shape(plan, component)
+        growth.gains[component] = _visit(growth, plan, units, shape, table, mass, kinds)
 
 
-@compiled()
+@compiled(inline="always")
 def _ask_next(growth: Any, first: int) -> None:
     """Choose the next component of the round to ask about; NOTHING at its end."""
     for component in range(max(growth.asked[0] + 1, first), len(growth.gains)):
@@ -246,15 +246,17 @@ def _ask_next(growth: Any, first: int) -> None:
     growth.asked[0] = NOTHING
 
 
-@compiled()
+@compiled(inline="always")
 def begin_round(growth: Any, plan: Any, with_pairs: bool) -> None:
     """Ask about the intercept, which every round moves first."""
     first = 0 if with_pairs else len(plan.pairs)
-    growth.largest[0] = max(growth.gains[first:].max(), 1e-30)
+    growth.largest[0] = 1e-30
+    for component in range(first, len(growth.gains)):
+        growth.largest[0] = max(growth.largest[0], growth.gains[component])
     growth.asked[0], growth.asked[1] = INTERCEPT, 1
 
 
-@compiled()
+@compiled(inline="always")
 def decide(growth: Any, plan: Any, scales: Any, with_pairs: bool) -> None:
     """Turn the last answer into ``growth.step`` and choose the next question of the round.
 
