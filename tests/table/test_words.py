@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import Table
-from tpnn.table.words import node_words, originals, value_word
+from tpnn.table.words import chance, column, node_words, originals, signed_column, value_word
+
+NUMBERS = json.loads((Path(__file__).parents[1] / "numbers.json").read_text("utf-8"))
 
 
 def words_of(values: Any) -> list[str]:
@@ -88,3 +92,38 @@ def test_numbers_stay_numbers() -> None:
     assert originals("number", numbers) is numbers
     axis = Axis(np.array([1.0, 1e6, 1234567.0]), np.full(3, 1 / 3))
     assert node_words(axis) == ["1", "1e+06", "1.23457e+06"]
+
+
+@pytest.mark.parametrize(("numbers", "resolution", "texts"), NUMBERS)
+def test_numbers_are_written_as_in_the_shared_table(
+    numbers: list[float | None], resolution: float, texts: list[str]
+) -> None:
+    """The report reads the same table in a browser."""
+    assert column(numbers, resolution) == texts
+
+
+def plain(text: str) -> float:
+    """Number of a text without a unit."""
+    for shown, read in (("\N{MINUS SIGN}", "-"), ("\N{NARROW NO-BREAK SPACE}", "")):
+        text = text.replace(shown, read)
+    return float(text)
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=5))
+def test_texts_read_as_their_numbers_up_to_half_of_the_last_digit(numbers: list[float]) -> None:
+    texts = column(numbers)
+    decimals = {len(text.partition(".")[2]) for text in texts if "e" not in text}
+    assert len(decimals - {0}) <= 1
+    largest = max(map(abs, numbers))
+    for x, text in zip(numbers, texts, strict=True):
+        assert abs(plain(text) - x) <= max(0.5, 0.006 * largest)
+        assert not text.startswith("-")
+        if "e" in text:
+            assert plain(text) == pytest.approx(x, rel=0.006)
+
+
+def test_differences_have_signs_and_chances_are_never_certain() -> None:
+    assert signed_column([0.5, -0.25, 0.0]) == ["+0.50", "\N{MINUS SIGN}0.25", "0.00"]
+    assert [chance(x) for x in (0.0, 1e-9, 0.5, 1 - 1e-9, 1.0)] == [
+        "0.0 %", "< 0.1 %", "50.0 %", "> 99.9 %", "100.0 %",
+    ]  # fmt: skip

@@ -1,8 +1,10 @@
-"""Words: numbers of a model, written as the values that the user passed."""
+"""Words: numbers of a model as the values that the user passed, and numbers as people read them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,10 @@ from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import DATE, DURATION
 
+UNITS = ((1e9, " bn"), (1e6, " M"), (1e3, " k"))  # of columns whose largest number is 1e5 or more
+PLAIN = 1e-4, 1e13  # sizes of the largest number of a column that needs no power of ten
+SIGNIFICANT, MOST_DECIMALS = 3, 8
+MINUS, THIN_SPACE, NO_NUMBER = "\N{MINUS SIGN}", "\N{NARROW NO-BREAK SPACE}", "\N{EN DASH}"
 MISSING_WORD, UNSEEN_WORD = "(missing)", "(unseen level)"
 SECONDS_PER_DAY = 86_400.0
 
@@ -68,3 +74,113 @@ def _word(kind: str, number: float) -> str:
     if kind == DURATION:
         return f"{number / SECONDS_PER_DAY:.6g} days"
     return f"{number:.6g}"
+
+
+def column(numbers: Sequence[float | None], resolution: float = 0.0) -> list[str]:
+    """Write numbers that stand below each other, as the report does: with the same decimals.
+
+    The largest has three significant digits; a ``resolution``, such as a standard error, says how
+    many decimals are worth showing instead.
+
+    >>> column([0.25, -0.1, math.nan]), column([4128, 12.25]), column([2.5e6, 1e4])
+    (['0.25', '−0.10', '–'], ['4 128', '12'], ['2.50 M', '0.01 M'])
+    >>> column([208.73], 6.2)
+    ['209']
+    """
+    known = [math.nan if x is None else float(x) for x in numbers]
+    finite = [x for x in known if math.isfinite(x)]
+    largest = max(map(abs, finite), default=0.0)
+    is_plain = largest == 0 or PLAIN[0] <= largest < PLAIN[1]
+    write = _plain_writer(finite, largest, resolution) if is_plain else _powered
+    return [write(x) if math.isfinite(x) else NO_NUMBER for x in known]
+
+
+def written(number: float | None, resolution: float = 0.0) -> str:
+    """Write one number; of several that belong together, a ``column``."""
+    return column([number], resolution)[0]
+
+
+def _plain_writer(
+    finite: Sequence[float], largest: float, resolution: float
+) -> Callable[[float], str]:
+    unit, suffix = next(((u, s) for u, s in UNITS if largest >= max(u, 1e5)), (1.0, ""))
+    decimals = SIGNIFICANT - 1 - _power(largest / unit) if largest else 0
+    decimals = min(max(decimals, 0), MOST_DECIMALS)
+    if unit == 1 and all(x.is_integer() for x in finite):
+        decimals = 0
+    if resolution > 0:
+        decimals = min(max(-_power(resolution / unit / 2), 0), MOST_DECIMALS)
+    else:
+        while decimals and all(_ends_in_zero(x / unit, decimals) for x in finite):
+            decimals -= 1
+
+    def write(x: float) -> str:
+        text = _fixed(x / unit, decimals)
+        if float(text) == 0:
+            return text
+        whole, point, rest = text.partition(".")
+        sign = MINUS if x < 0 else ""
+        return f"{sign}{int(whole):,}".replace(",", THIN_SPACE) + point + rest + suffix
+
+    return write
+
+
+def _ends_in_zero(x: float, decimals: int) -> bool:
+    """Whether a number with so many decimals is exact, and does not need the last of them."""
+    text = _fixed(x, decimals)
+    return text.endswith("0") and float(text) == abs(x)
+
+
+def _power(x: float) -> int:
+    """Power of ten of a positive number.
+
+    >>> _power(0.001), _power(999.9)
+    (-3, 2)
+    """
+    return Decimal(repr(x)).adjusted()
+
+
+def _fixed(x: float, decimals: int) -> str:
+    """Size of a number with so many decimals, a half rounded up.
+
+    >>> _fixed(-2.5, 0), _fixed(0.125, 2)
+    ('3', '0.13')
+    """
+    step = Decimal(1).scaleb(-decimals)
+    return f"{Decimal(abs(x)).quantize(step, ROUND_HALF_UP):f}"
+
+
+def _powered(x: float) -> str:
+    """Write a number with its power of ten.
+
+    >>> _powered(-1.5e-7)
+    '−1.5e−7'
+    """
+    if x == 0:
+        return "0"
+    exact = Decimal(abs(x))
+    step = Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 2)
+    mantissa, power = f"{exact.quantize(step, ROUND_HALF_UP):.{SIGNIFICANT - 2}e}".split("e")
+    return f"{MINUS if x < 0 else ''}{mantissa}e{int(power)}".replace("-", MINUS)
+
+
+def signed_column(numbers: Sequence[float], resolution: float = 0.0) -> list[str]:
+    """Write differences, each with its sign.
+
+    >>> signed_column([0.5, 0.0, -1.25])
+    ['+0.50', '0.00', '−1.25']
+    """
+    texts = zip(numbers, column(numbers, resolution), strict=True)
+    return [f"+{text}" if x > 0 and text.strip("0. ") else text for x, text in texts]
+
+
+def chance(share: float) -> str:
+    """Write a probability, which is never said to be 0 or 1.
+
+    >>> chance(0.9087), chance(0.0), chance(0.0001), chance(0.99999)
+    ('90.9 %', '0.0 %', '< 0.1 %', '> 99.9 %')
+    """
+    shown = _fixed(100 * share, 1)
+    if share > 0 and shown == "0.0":
+        return "< 0.1 %"
+    return "> 99.9 %" if share < 1 and shown == "100.0" else f"{shown} %"

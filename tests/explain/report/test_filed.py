@@ -142,4 +142,4 @@ def test_paper_says_what_was_edited(driver: Any, tmp_path: Path) -> None:
         (line,) = shown(driver, "#printed .edited li")
         assert len(shown(driver, "#printed figure")) == N_FEATURES
     driver.execute_script("dispatchEvent(new Event('afterprint'))")
-    assert line.startswith("x1: from -1, add 0.5 – expert (Ada, 2")
+    assert line.startswith("x1: from \N{MINUS SIGN}1, add 0.5 – expert (Ada, 2")

@@ -115,7 +115,7 @@ def test_page_names_the_class(models: dict[str, AnovaModel], driver: Any, tmp_pa
 
 
 def shown_number(driver: Any) -> float:
-    return float(driver.find_element("id", "prediction").text)
+    return float(driver.find_element("id", "prediction").get_attribute("data-value"))
 
 
 def test_moving_a_slider_moves_the_prediction(

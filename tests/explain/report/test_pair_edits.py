@@ -193,7 +193,7 @@ def test_a_pair_without_main_effects_gets_them(
     check_page(driver, expected, rows)
     assert driver.execute_script(count) == 5
     choose(driver, "income")
-    assert "before the edits +0" in driver.find_element("id", "reading").text
+    assert "before the edits 0" in driver.find_element("id", "reading").text
     fill(driver, edit_from=1, edit_to="", operation="add", edit_value=0.5)
     expected = expected.edit("income", between=(1, None), add=0.5)
     check_page(driver, expected, rows)

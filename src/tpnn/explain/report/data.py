@@ -115,9 +115,20 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
         "reliability": _reliability(model),
+        "resolution": _resolution(explanation),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(explanation, deviation, widths)._asdict(),
     }
+
+
+def _resolution(explanation: Explanation) -> list[float]:
+    """Median standard error of the raw scores of the rows, for each output; 0 if not known."""
+    model, rows = explanation.model, explanation.rows
+    calibration = model.evidence.calibration
+    if rows is None or rows.n_rows == 0 or calibration is None or calibration.errors is None:
+        return [0.0] * len(model.intercepts)
+    errors = model.standard_errors(rows).reshape(rows.n_rows, -1)
+    return [float(error) for error in np.median(errors, axis=0)]
 
 
 def _offset(model: AnovaModel) -> dict[str, Any] | None:

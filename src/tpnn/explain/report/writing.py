@@ -62,8 +62,8 @@ class Report:
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
-    "trees.js", "model.js", "words.js", "grids.js", "charts.js", "curves.js", "parts.js",
-    "edits.js", "editor.js", "overview.js", "view.js",
+    "trees.js", "model.js", "numbers.js", "words.js", "grids.js", "charts.js", "curves.js",
+    "parts.js", "edits.js", "editor.js", "overview.js", "view.js",
 )  # fmt: skip
 
 

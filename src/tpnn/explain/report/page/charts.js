@@ -134,7 +134,7 @@ class Scale {
     }
     if (this.unit) {
       const zero = this.hasZero ? [0] : [];
-      return [...zero, ...logTicks(this.hasZero ? this.unit : this.low, this.high, count)].map(tick => [this.at(tick), shortNumber(tick)]);
+      return [...zero, ...logTicks(this.hasZero ? this.unit : this.low, this.high, count)].map(tick => [this.at(tick), valueNumber(tick)]);
     }
     if (this.feature.kind === "date") return niceTicks(this.low / DAY, this.high / DAY, count).map(tick => [this.at(tick * DAY), valueWord(this.feature, tick * DAY)]);
     const [unit, suffix] = this.feature.kind === "duration" ? [DAY, " days"] : [1, ""];
@@ -369,7 +369,7 @@ function drawPair(model, component, output, values, width, limit = mapLimit(mode
   const height = Math.max(300, Math.min(460, width * 0.68), Math.min(lines, 1000));
   const words = down.words ?? new Scale(features[k], down, model.axes[1][k], height, 0, 0.01).allTicks(6).map(([, word]) => word);
   const letters = Math.max(down.words ? 0 : 7, ...words.map(word => word.length));
-  const left = Math.min(0.36 * width, Math.max(70, 34 + LETTER * letters)), right = width - 66;
+  const left = Math.min(0.36 * width, Math.max(70, 34 + LETTER * letters)), legend = column([limit, 0, -limit]), right = width - Math.max(66, 26 + tickWidth(legend));
   const svg = frame(width, height, `Interaction of ${component.name}`);
   const x = new Scale(features[j], component.axes[0], model.axes[1][j], left, right, 0.01);
   const top = 10, bottom = height - (isCrowded(x) ? Math.min(96, 46 + 4.5 * Math.min(16, x.longest())) : 50);
@@ -387,7 +387,7 @@ function drawPair(model, component, output, values, width, limit = mapLimit(mode
   const names = [x, y].map(scale => scale.feature.name + (scale.unit ? " (log axis)" : ""));
   svg.append(label({x: (left + right) / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, names[0], (right - left) / LETTER));
   svg.append(label({x: 13, y: (top + bottom) / 2, fill: colours.ink, "text-anchor": "middle", transform: `rotate(-90 13 ${(top + bottom) / 2})`}, names[1], (bottom - top) / LETTER));
-  drawLegend(svg, colours, limit, right + 10, top, bottom, model.hasFactors);
+  drawLegend(svg, colours, legend, right + 10, top, bottom, model.hasFactors ? limit : 0);
   const here = [x.pixel(values[j]), y.pixel(values[k])];
   if (here[0] !== null && here[1] !== null) drawRing(svg, colours, ...here);
   const inside = (px, py) => px >= left && px <= right && py >= top && py <= bottom;
@@ -485,17 +485,18 @@ function drawSigns(svg, colours, model, component, output, values, x, y, limit) 
   }
 }
 
-function drawLegend(svg, colours, limit, left, top, bottom, hasFactors) {
+// The colours of a heat map, with words for its ends and the middle, and factors up to a limit where the link has them.
+function drawLegend(svg, colours, words, left, top, bottom, limit) {
   const n = 40, tall = (bottom - top) / n;
   for (let i = 0; i < n; i++) {
     const share = 1 - 2 * i / (n - 1);
     const colour = mixture(colours.zero, share < 0 ? colours.low : colours.high, Math.abs(share));
     svg.append(element("rect", {x: left, y: top + i * tall, width: 8, height: tall + 0.5, fill: `rgb(${colour})`}));
   }
-  const second = hasFactors ? 13 : 0;
+  const second = limit ? 13 : 0;
   for (const [share, at] of [[1, top + 9], [0, (top + bottom) / 2 + 4 - second / 2], [-1, bottom - second]]) {
     const style = {x: left + 11, fill: colours.faint, "font-size": 10.5};
-    svg.append(element("text", {...style, y: at}, roughNumber(share * limit)));
-    if (hasFactors) svg.append(element("text", {...style, y: at + second}, relativity(share * limit)));
+    svg.append(element("text", {...style, y: at}, words[1 - share]));
+    if (limit) svg.append(element("text", {...style, y: at + second}, relativity(share * limit)));
   }
 }

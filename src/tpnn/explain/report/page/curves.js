@@ -37,7 +37,7 @@ function figure(title, svg, ...notes) {
 function rocFigure(roc) {
   const svg = drawLines("ROC curve", {low: 0, high: 1, name: "other rows above the threshold"}, {low: 0, high: 1, name: `rows of ${middle(roc.output, 16)} above it`},
     [{points: pairs(roc.false_positive, roc.true_positive), colour: "low"}], true);
-  return figure(`ROC curve: ${roc.output}`, svg, `Area ${shortNumber(roc.area)}; largest distance from the diagonal (KS) ${shortNumber(roc.ks)}. A constant prediction is the diagonal.`);
+  return figure(`ROC curve: ${roc.output}`, svg, `Area ${written(roc.area)}; largest distance from the diagonal (KS) ${written(roc.ks)}. A constant prediction is the diagonal.`);
 }
 
 function spanOf(numbers) {

@@ -357,13 +357,13 @@ class Editor {
       return parts.length ? [(isOne ? "" : `${name} `) + parts.join(", ")] : [];
     });
     const what = Object.entries(edit).filter(([key]) => !isPlace(key)).map(([key, value]) => `${OPERATIONS[key] || key} ${this.valueWords(key, value)}`.trim());
-    const points = (edit.points || []).map(([x, effect]) => `${valueWord(this.featureOf(component[0]), x)} → ${shortNumber(effect)}`);
+    const points = (edit.points || []).map(([x, effect]) => `${valueWord(this.featureOf(component[0]), x)} → ${valueNumber(effect)}`);
     return `${component.join(" × ")}${output === undefined ? "" : ` (${output})`}: ${[...places, ...points, ...what].join(", ")}${why ? ` – ${why}` : ""}`;
   }
 
   valueWords(key, value) {
-    if (key === "limit") return value.map(x => shortNumber(x)).join(" to ");
-    return value === true ? "" : key === "shape" ? value : shortNumber(value);
+    if (key === "limit") return value.map(valueNumber).join(" to ");
+    return value === true ? "" : key === "shape" ? value : valueNumber(value);
   }
 
   showEdits() {
@@ -401,7 +401,7 @@ class Editor {
   showCase() {
     if (!this.past.length) return;
     const {values, offset, output, answer} = this.view, old = this.firstPredictions(values, offset)[output];
-    byId("edit-case").textContent = `The case above: ${shortNumber(old)} → ${shortNumber(answer.predictions[output])}.`;
+    byId("edit-case").textContent = `The case above: ${[old, answer.predictions[output]].map(x => this.view.word(x)).join(" → ")}.`;
   }
 
   // What all edits together do to the rows of the page, for the output shown.
@@ -412,7 +412,7 @@ class Editor {
     const mean = list => list.reduce((sum, x) => sum + x, 0) / list.length, size = Math.max(...old.map(Math.abs), 1e-300);
     const change = now.map((x, i) => Math.abs(x - old[i]) > 1e-9 * size ? x - old[i] : 0), count = change.filter(x => x !== 0).length;
     const flips = data.link === "logit" ? ` ${now.filter((x, i) => (x >= 0.5) !== (old[i] >= 0.5)).length} cross a probability of 0.5.` : "";
-    return `${count} of ${old.length} rows change, by ${signed(Math.min(...change))} to ${signed(Math.max(...change))}; the mean prediction goes from ${shortNumber(mean(old))} to ${shortNumber(mean(now))}.${flips}`;
+    return `${count} of ${old.length} rows change, by ${signedColumn([Math.min(...change), Math.max(...change)]).join(" to ")}; the mean prediction goes from ${column([mean(old), mean(now)]).join(" to ")}.${flips}`;
   }
 
   export() {

@@ -28,10 +28,12 @@ function valuesTable(model, component, output, showsAll) {
     const interval = isBase ? "" : `${relativity(difference - reach)} to\u00a0${relativity(difference + reach)}`;
     return [relativity(effect), isBase ? "base" : relativity(difference), ...(hasBands ? [interval] : [])];
   };
+  const points = all.map(node => model.atNode(component, node, output));
+  const effects = signedColumn(points.map(([effect]) => effect)), bands = column(points.map(([, band]) => band));
   const row = node => {
-    const [effect, band] = model.atNode(component, node, output);
+    const [effect] = model.atNode(component, node, output);
     const isLevel = axis.words && node < axis.regular, word = isLevel ? axis.words[node] : valueWord(feature, nodeValue(axis, node));
-    const cells = [percent(axis.weights[node]), signed(effect), hasBands ? "±" + shortNumber(+band.toPrecision(2)) : "not known", ...(model.hasFactors ? factors(node, effect) : [])];
+    const cells = [percent(axis.weights[node]), effects[node], hasBands ? "±" + bands[node] : "not known", ...(model.hasFactors ? factors(node, effect) : [])];
     return make("tr", {className: node === base ? "base" : ""}, make("th", {scope: "row", title: word, textContent: isLevel ? shortener(axis).short(node, 40) : word}), ...cells.map(text => make("td", {textContent: text})));
   };
   const table = make("table", {className: "values"}, make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", title: name, textContent: middle(name, 28)})))));

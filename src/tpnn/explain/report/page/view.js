@@ -10,6 +10,7 @@ class View {
       ? this.commonLevel(j) : feature.quantiles.length ? this.rounded(feature, model.axes[1][j], feature.quantiles[2]) : null);
     this.values = this.typical.slice();
     this.offset = 0;
+    if (this.isClass()) this.output = this.likeliest(); // the first class would be one by alphabet
     this.target = this.data.hasBaseline && this.data.target === "prediction" ? "relative risk" : this.data.target; // "prediction" is the default
     this.rank();
     this.chosen = this.ranked[0];
@@ -40,19 +41,26 @@ class View {
     return axis.groups ? axis.groups.indexOf(0) : 0;
   }
 
+  // Output with the largest prediction of the case.
+  likeliest() {
+    const {predictions} = this.model.explain(this.values);
+    return predictions.indexOf(Math.max(...predictions));
+  }
+
   isClass() { return this.data.link === "logit" || this.data.link === "softmax"; }
 
   heading() {
-    const {title, components, features, outputs, scores, error} = this.data;
+    const {title, components, features, outputs, scores} = this.data;
     document.title = title;
     byId("title").textContent = title;
     byId("lede").textContent = this.lede();
     const facts = [["Features", features.length], ["Components", components.length], ...(outputs.length ? [["Outputs", outputs.length]] : []),
-      ...scores.slice(0, FIRST_SHOWN - 4).map(([name, value, constant]) => [name, shortNumber(value), constant]), ["Largest mean of a component", error === null ? "–" : error.toExponential(0)]];
-    const beside = constant => typeof constant === "number" ? [make("small", {textContent: `constant: ${shortNumber(constant)}`})] : [];
+      ...mainScores(scores, this.isClass(), outputs).map(([name, value, constant]) => [name, ...scoreWords(value, constant)])];
+    const beside = constant => constant === undefined ? [] : [make("small", {textContent: `constant: ${constant}`})];
     byId("facts").append(...facts.map(([name, value, constant]) => make("div", {}, make("dt", {textContent: name}), make("dd", {}, String(value), ...beside(constant)))));
     byId("output-pick").hidden = !outputs.length;
     byId("output").append(...outputs.map((name, k) => make("option", {value: k, textContent: name})));
+    byId("output").value = this.output;
   }
 
   lede() {
@@ -140,6 +148,8 @@ class View {
 
   update(source = null) {
     this.answer = this.model.explain(this.values, this.offset);
+    this.shares = this.data.features.map((_, j) => this.share(j));
+    this.shareTexts = signedColumn(this.shares);
     this.data.features.forEach((feature, j) => this.showControl(j, feature, source));
     this.showAnswer();
     this.showContributions();
@@ -158,8 +168,8 @@ class View {
       control.slider.disabled = isMissing;
       if (control.missing) control.missing.checked = isMissing;
     }
-    const part = this.share(j);
-    control.part.textContent = signed(part);
+    const part = this.shares[j];
+    control.part.textContent = this.shareTexts[j];
     if (this.model.hasFactors) control.part.append(make("small", {textContent: relativity(part)}));
     control.part.className = "part " + (part > 0 ? "up" : part < 0 ? "down" : "");
   }
@@ -192,21 +202,32 @@ class View {
     const name = isPair ? `probability of ${classes[1]}` : outputs[this.output];
     byId("answer-name").textContent = name !== undefined ? `${target}: ${name}` : target;
     const number = byId("prediction");
-    number.textContent = longNumber(prediction);
+    number.textContent = this.word(prediction);
     number.dataset.value = prediction;
     byId("base").textContent = this.baseWords(link, isPair, classes, intercept[this.output]);
     const rows = outputs.length > 1 && this.isClass() ? outputs.map((output, k) => make("div", {className: "class" + (k === this.output ? " on" : "")},
-      nameTag([output]), bar(this.answer.predictions[k], "plain"), make("span", {textContent: percent(this.answer.predictions[k])}))) : [];
+      nameTag([output]), bar(this.answer.predictions[k], "plain"), make("span", {textContent: chance(this.answer.predictions[k])}))) : [];
     fold(byId("classes"), rows);
+  }
+
+  // A prediction, with one digit more than its standard error allows, so that it is seen to move.
+  word(prediction) { return this.isClass() ? chance(prediction) : written(prediction, this.error(prediction) / 10); }
+
+  // Standard error that a prediction has, by that of the rows in the middle; 0 if it is not known.
+  error(prediction) {
+    const raw = this.data.resolution[this.output];
+    return this.data.link === "log" ? Math.abs(prediction) * raw : this.data.link === "identity" || this.data.link === "quantiles" ? raw : 0;
   }
 
   // The raw score and what it starts from, which relativities multiply.
   baseWords(link, isPair, classes, intercept) {
     const raw = this.answer.raw[this.output];
     const scale = isPair ? `log-odds of ${classes[1]}` : link === "logit" ? "log-odds" : link === "identity" ? "" : "raw score";
-    const words = [...(scale ? [`${scale} ${longNumber(raw)}`] : []), `average ${scale || "prediction"} ${shortNumber(intercept)}`, ...this.offsetWords()];
+    const words = [...(scale ? [`${scale} ${written(raw)}`] : []), `average ${scale || "prediction"} ${written(Math.abs(intercept) < 1e-9 * Math.abs(raw) ? 0 : intercept, scale ? 0 : this.error(raw) / 10)}`, ...this.offsetWords()];
     const factor = this.data.offset?.isExposure ? " and the exposure" : this.offset ? ` and ${relativity(this.offset)} of the offset` : "";
-    if (this.model.hasFactors) words.push(`base ${link === "log" ? this.data.hasBaseline ? "relative risk" : "prediction" : "odds"} ${shortNumber(Math.exp(intercept))}, times the factors of the contributions${factor}`);
+    if (this.model.hasFactors) words.push(`base ${link === "log" ? this.data.hasBaseline ? "relative risk" : "prediction" : "odds"} ${written(Math.exp(intercept))}, times the factors of the contributions${factor}`);
+    const error = this.error(this.answer.predictions[this.output]);
+    if (error) words.push(`typical standard error ${written(error, error)}`);
     return words.join("; ");
   }
 
@@ -214,7 +235,7 @@ class View {
   offsetWords() {
     const {offset} = this.data, kind = offset?.isExposure ? "exposure" : "offset";
     if (!offset && !this.offset) return [];
-    const value = shortNumber(offset?.isExposure ? Math.exp(this.offset) : this.offset);
+    const value = written(offset?.isExposure ? Math.exp(this.offset) : this.offset);
     return [`${kind} ${value}` + (offset?.name && offset.name !== kind ? ` (${offset.name})` : "")];
   }
 
@@ -222,25 +243,26 @@ class View {
     const parts = this.ranked.map(i => ({i, value: this.part(i)})).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const rest = parts.slice(FIRST_SHOWN), left = rest.reduce((sum, part) => sum + part.value, 0);
     const largest = Math.max(...parts.map(part => Math.abs(part.value)), Math.abs(left), Math.abs(this.answer.rest?.[this.output] ?? 0)) || 1;
-    const rows = parts.map(({i, value}) => this.contribution(nameTag(this.data.components[i].names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}), value, largest));
-    const others = rest.length ? this.contribution(make("span", {textContent: `${rest.length} others`}), left, largest) : null;
+    const remainder = this.answer.rest?.[this.output] ?? 0, texts = signedColumn([...parts.map(({value}) => value), left, remainder]);
+    const rows = parts.map(({i, value}, k) => this.contribution(nameTag(this.data.components[i].names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}), value, largest, texts[k]));
+    const others = rest.length ? this.contribution(make("span", {textContent: `${rest.length} others`}), left, largest, texts.at(-2)) : null;
     fold(byId("contributions"), rows, others);
-    this.showRest(largest);
+    this.showRest(largest, texts.at(-1));
   }
 
   // The remainder of the case, as the last contribution.
-  showRest(largest) {
+  showRest(largest, text) {
     const {remainder} = this.data, {rest} = this.answer;
     if (!remainder) return;
-    byId("rest").replaceChildren(rest ? this.contribution(make("span", {textContent: remainder.name}), rest[this.output], largest)
+    byId("rest").replaceChildren(rest ? this.contribution(make("span", {textContent: remainder.name}), rest[this.output], largest, text)
       : make("p", {className: "note", textContent: "The remainder has too many trees for a page: it is known for the rows that one can start from. This is the prediction of the components alone."}));
   }
 
-  contribution(name, value, largest) {
+  contribution(name, value, largest, text) {
     const fill = make("i", {className: value >= 0 ? "up" : "down"});
     fill.style.cssText = `width:${50 * Math.abs(value) / largest}%;${value >= 0 ? "left" : "right"}:50%`;
     const factor = this.model.hasFactors ? [make("span", {className: "value factor", textContent: relativity(value)})] : [];
-    return make("div", {className: "contribution" + (factor.length ? " factors" : "")}, name, make("span", {className: "track"}, fill), make("span", {className: "value", textContent: signed(value)}), ...factor);
+    return make("div", {className: "contribution" + (factor.length ? " factors" : "")}, name, make("span", {className: "track"}, fill), make("span", {className: "value", textContent: text}), ...factor);
   }
 
   rankings() {
@@ -376,9 +398,9 @@ class View {
     const values = Object.assign(this.values.slice(), changed);
     const where = component.features.map(j => `${this.data.features[j].name} = ${valueWord(this.data.features[j], values[j])}`);
     const effect = this.model.score(component, values, this.output);
-    const band = component.features.length > 1 && component.hasBand ? `; 95 % band on average ±${shortNumber(component.band)}` : "";
+    const band = component.features.length > 1 && component.hasBand ? `; 95 % band on average ±${written(component.band)}` : "";
     const factor = this.model.hasFactors ? ` (${relativity(effect)})` : "";
-    const words = x => (x >= 0 ? "+" : "−") + shortNumber(Math.abs(x)), old = this.editor.firstEffect(component, values, this.output);
+    const words = x => signed(x, component.hasBand ? component.band : 0), old = this.editor.firstEffect(component, values, this.output);
     byId("reading").textContent = `${where.join(", ")}: ${words(effect)}${factor}${band}${old === null ? "" : `; before the edits ${words(old)}`}`;
   }
 
@@ -388,7 +410,7 @@ class View {
     const words = scored ? `Measured on the ${nRows} rows given with the report, beside the constant prediction that fits these rows best.` : none;
     byId("scores-note").textContent = words + " Scores are honest only for rows that the model was not fitted to.";
     const names = ["Score", "Model", "Best constant"];
-    const rows = scores.map(([name, value, constant]) => make("tr", {}, make("th", {scope: "row", textContent: name}), ...[value, constant].map(x => make("td", {textContent: shortNumber(x)}))));
+    const rows = scores.map(([name, value, constant]) => make("tr", {}, make("th", {scope: "row", textContent: name}), ...[...scoreWords(value, constant), NO_NUMBER].slice(0, 2).map(textContent => make("td", {textContent}))));
     byId("scores-table").append(make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", textContent: name})))));
     byId("scores-table").hidden = !rows.length;
     fold(byId("scores-table"), rows);
@@ -513,6 +535,22 @@ function bar(share, kind, more = 0, interval = null) {
   const whisker = make("b", {className: "whisker"}), [low, high] = (interval || [0, 0]).map(end => Math.min(100, 100 * end));
   whisker.style.cssText = `left:${low}%;width:${high - low}%`;
   return make("span", {className: "track"}, fill, ...(more ? [second] : []), ...(interval ? [whisker] : []));
+}
+
+// A score, and that of the constant if it is known: with three digits of the smaller one.
+function scoreWords(value, constant) {
+  if (typeof constant !== "number" || !Number.isFinite(value)) return [written(value)];
+  const sizes = [value, constant].map(Math.abs), least = Math.min(...sizes.filter(size => size > 1e-6 * Math.max(...sizes)));
+  return least >= PLAIN[0] && least < 1e5 ? column([value, constant], 2 * 10 ** (power(least) - 2)) : column([value, constant]);
+}
+
+// Scores in the heading: the areas of several classes are one mean there.
+function mainScores(scores, isClass, outputs) {
+  const areas = isClass ? scores.filter(([name]) => outputs.some(output => name === `AUROC of ${output}`)) : [];
+  const mean = place => areas.reduce((sum, score) => sum + score[place], 0) / areas.length;
+  const found = scores.filter(score => !areas.includes(score));
+  if (areas.length) found.push(["Mean AUROC of a class", mean(1), mean(2)]);
+  return found.slice(0, FIRST_SHOWN - 4);
 }
 
 const counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;

@@ -18,27 +18,17 @@ function smallShare(share) {
   return share >= 0.01 || share === 0 ? percent(share) : +(100 * share).toPrecision(2) + " %";
 }
 
-function shortNumber(x) {
-  if (x === null || !Number.isFinite(x)) return "–";
-  const size = Math.abs(x);
-  if (size !== 0 && (size >= 1e6 || size < 1e-4)) return x.toExponential(2).replace("e+", "e");
-  return String(+x.toPrecision(size >= 1000 ? 5 : 4));
-}
-
-function longNumber(x) {
-  return Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4) ? x.toExponential(5).replace("e+", "e") : x.toPrecision(6);
-}
-
-// A contribution in at most eight letters.
-function signed(x) {
-  const size = Math.abs(x), isShort = size === 0 || (size >= 1e-3 && size < 1e5);
-  return (x >= 0 ? "+" : "−") + (isShort ? String(+size.toPrecision(3)) : size.toExponential(1).replace("e+", "e"));
+// A value of a feature, with the digits that it has: a year has no thousands.
+function valueNumber(x) {
+  if (x === null || !Number.isFinite(x)) return NO_NUMBER;
+  const size = Math.abs(x), isPlain = size === 0 || (size >= 1e-4 && size < 1e6);
+  return (isPlain ? String(+x.toPrecision(size >= 1000 ? 5 : 4)) : x.toExponential(2).replace("e+", "e")).replaceAll("-", "−");
 }
 
 // Factor on the prediction (log link) or on the odds (logit link) of a raw score.
 function relativity(x) {
   const factor = Math.exp(x);
-  return "×" + (factor >= 0.001 && factor < 1000 ? factor.toPrecision(3) : shortNumber(factor));
+  return "×" + (factor >= 0.001 && factor < 1000 ? factor.toPrecision(3) : written(factor));
 }
 
 // A number with the digits that a step needs, which is a power of ten.
@@ -62,8 +52,8 @@ function valueWord(feature, x) {
   if (x === UNSEEN) return "(unseen level)";
   if (feature.levels.length) return feature.levels[x];
   if (feature.kind === "date") return new Date(x * 1000).toISOString().slice(0, x % DAY ? 16 : 10);
-  if (feature.kind === "duration") return shortNumber(x / DAY) + " days";
-  return shortNumber(x);
+  if (feature.kind === "duration") return valueNumber(x / DAY) + " days";
+  return valueNumber(x);
 }
 
 // A text with its middle left out: ends tell alike names apart.
@@ -149,18 +139,11 @@ function unitOf(size) {
   return LARGE.find(([unit]) => size >= 1e5 && size < 1e13 && size >= unit) || [1, ""];
 }
 
-// A number with two digits, for the ends of a colour scale.
-function roughNumber(x) {
-  const [unit, suffix] = unitOf(Math.abs(x)), rounded = +(x / unit).toPrecision(2), size = Math.abs(rounded);
-  const word = rounded === 0 || (size >= 1e-3 && size < 1e5) ? String(rounded) : rounded.toExponential().replace("e+", "e");
-  return word.replace(/^-/, "−") + suffix;
-}
-
 // Ticks as [number, word], with as many digits as tell them apart.
 function tickWords(low, high, count) {
   const ticks = niceTicks(low, high, count), step = ticks.length > 1 ? tenPower(ticks[1] - ticks[0]) : 0;
   const largest = Math.max(...ticks.map(Math.abs)), [unit, suffix] = unitOf(largest);
-  const write = tick => largest >= 1e13 && tick ? tick.toExponential().replace("e+", "e") : step ? steppedNumber(tick / unit, step / unit) : shortNumber(tick / unit);
+  const write = tick => largest >= 1e13 && tick ? tick.toExponential().replace("e+", "e") : step ? steppedNumber(tick / unit, step / unit) : valueNumber(tick / unit);
   return ticks.map(tick => [tick, (write(tick) + (tick ? suffix : "")).replace(/^-/, "−")]);
 }
 
