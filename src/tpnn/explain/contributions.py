@@ -26,8 +26,10 @@ from tpnn.anova.shapley import share, value_weights
 from tpnn.model.model import AnovaModel, part_scores
 from tpnn.model.remainder import remainder_name
 from tpnn.table.axis import Axis
+from tpnn.table.table import NUMBER
 from tpnn.table.words import value_word
 
+SMALLEST_STEP = 1e-300  # of values that are rounded
 Place = tuple[IntArray, FloatArray]  # lower node of each row, and how far it is to the next one
 
 
@@ -248,8 +250,23 @@ def _subject(
     if place == len(columns):
         return *remainder_name(model.feature_names), "", REMAINDER_SUBJECT
     name, number = model.feature_names[place], float(columns[place][row])
-    value = value_word(model.encoder.features[place], number)
-    return name, value, f"{name} = {value}{_standing(model.encoder.axes[1][place], number)}"
+    axis = model.encoder.axes[1][place]
+    value = value_word(model.encoder.features[place], _rounded(axis, number))
+    return name, value, f"{name} = {value}{_standing(axis, number)}"
+
+
+def _rounded(axis: Axis, number: float) -> float:
+    """Round a number to a thousandth of the range of the feature; whole numbers stay as they are.
+
+    >>> axis = Axis(np.array([0.0, 120.0]), np.array([0.5, 0.5]))
+    >>> _rounded(axis, 36.6966), _rounded(axis, 1234.0)
+    (36.7, 1234.0)
+    """
+    ends = axis.values[[0, -1]] if axis.kind == NUMBER and not axis.is_empty else np.zeros(2)
+    size = float(ends[1] / 2 - ends[0] / 2) / 500
+    if not np.isfinite(number) or number.is_integer() or size < SMALLEST_STEP:
+        return number
+    return round(number, -math.floor(math.log10(size)))
 
 
 def _standing(axis: Axis, number: float) -> str:

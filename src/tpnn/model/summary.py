@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 DIRECTIONS = ("increasing", "decreasing")
-SMALLEST_P_VALUE_SHOWN = 1e-16
+SMALLEST_P_VALUE_SHOWN = 1e-3
 HEADINGS = (
     "component", "importance", "95 % interval", "share", "edf", "loss without", "p-value", "shape",
     "concurvity",
 )  # fmt: skip
 NOTES = (
-    "importance: E|f|, with an interval of 95 %; share: of the variance; edf: effective degrees of "
+    "importance: E|f|, with an interval of 95 %; where one end is the importance itself, the truth "
+    "is likely to lie on the other side; share: of the variance; edf: effective degrees of "
     "freedom; loss without: held-out loss if the component is left out; p-value: of the test that "
     "the component is zero, given the others, times the number of candidates if it was selected; "
     "shape: proved for all inputs; concurvity: share that other "
@@ -254,11 +255,11 @@ def _p_value(value: float) -> str:
     """Write a p-value.
 
     >>> _p_value(1e-30), _p_value(0.0312), _p_value(float("nan"))
-    ('<1e-16', '0.031', '')
+    ('< 0.001', '0.031', '')
     """
     if math.isnan(value):
         return ""
-    return f"<{SMALLEST_P_VALUE_SHOWN:g}" if value < SMALLEST_P_VALUE_SHOWN else f"{value:.2g}"
+    return f"< {SMALLEST_P_VALUE_SHOWN:g}" if value < SMALLEST_P_VALUE_SHOWN else f"{value:.2g}"
 
 
 def _row(words: Sequence[str], widths: Sequence[int]) -> str:

@@ -73,6 +73,7 @@ def test_a_report_can_be_filed(task: str, driver: Any, tmp_path: Path) -> None:
     write_report(model, tmp_path / "page.html", X, y, facts=FACTS)
     open_page(driver, tmp_path / "page.html")
     assert longest_lists(driver) == {}
+    driver.execute_script("document.getElementById('print-all').click()")
     driver.execute_script("dispatchEvent(new Event('beforeprint'))")
     with paper(driver):
         titles = shown(driver, "#printed h3")
@@ -137,6 +138,7 @@ def test_paper_says_what_was_edited(driver: Any, tmp_path: Path) -> None:
     open_page(driver, tmp_path / "page.html")
     choose(driver, "x1")
     fill(driver, edit_from=-1, operation="add", edit_value=0.5, edit_why="expert", edit_by="Ada")
+    driver.execute_script("document.getElementById('print-all').click()")
     driver.execute_script("dispatchEvent(new Event('beforeprint'))")
     with paper(driver):
         (line,) = shown(driver, "#printed .edited li")

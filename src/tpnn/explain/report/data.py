@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.shapes import MONOTONE
+from tpnn.explain.concurvity import Concurvity
 from tpnn.explain.doubt import share_interval, without_rows
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
@@ -79,6 +80,7 @@ def _item(value: Any) -> str:
 MAX_ROWS = 200  # that the page offers to start from
 UNSEEN_LEVEL = "unseen"  # how the page writes a level that fit has not seen
 CURVE_DIGITS = 5
+N_NAMED = 5  # components in one sentence
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -316,12 +318,32 @@ def _quantiles(feature: Feature, axis: Axis) -> list[float | None]:
 
 
 def _warnings(explanation: Explanation) -> list[str]:
-    """Concurvity warnings where rows were given, worst first; of the first output of several."""
+    """Concurvity warnings where rows were given; of the first output of several.
+
+    Components that the same feature could imitate are one sentence, most of them first.
+    """
     if explanation.rows is None or explanation.rows.n_rows == 0:
         return []
     names = explanation.model.output_names
     one = explanation.of(names[0]) if names else explanation
-    return [each.warning for each in one.concurvity().values() if each.warning]
+    groups: dict[str, list[Concurvity]] = {}
+    for each in one.concurvity().values():
+        if each.warning:
+            groups.setdefault(each.closest, []).append(each)
+    ranked = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [_warning(closest, members) for closest, members in ranked]
+
+
+def _warning(closest: str, members: Sequence[Concurvity]) -> str:
+    """Say which components one feature could imitate."""
+    if len(members) == 1:
+        return members[0].warning
+    shown = [f"{' x '.join(each.names)} ({100 * each.share:.0f} %)" for each in members[:N_NAMED]]
+    rest = f" and {len(members) - N_NAMED} others" if len(members) > N_NAMED else ""
+    return (
+        f"On these rows {len(members)} components could be imitated by others, mostly through "
+        f"{closest}: {', '.join(shown)}{rest}. Read them together."
+    )
 
 
 def _shown_rows(explanation: Explanation) -> IntArray:

@@ -57,12 +57,12 @@ function calibrationFigure(groups, isClass, rows = "Rows", when = "") {
 }
 
 // Actual over expected: sums of the target over sums of the predictions.
-function ratioFigure(groups, rows = `${groups.n_rows.reduce((a, b) => a + b, 0)} rows`, when = "") {
+function ratioFigure(groups, data, rows = `${groups.n_rows.reduce((a, b) => a + b, 0)} rows`, when = "") {
   const ratios = groups.actual.map((actual, i) => actual / groups.predicted[i]), n = ratios.length;
   const top = Math.max(1.2, ...ratios) * 1.05;
   const svg = drawLines("Actual over expected", {low: 0.5, high: n + 0.5, name: "group, by prediction"}, {low: 0, high: top, name: "actual / expected"},
     [{points: [[0.5, 1], [n + 0.5, 1]], colour: "faint", dashed: true}, {points: ratios.map((ratio, i) => [i + 1, ratio]), colour: "low", dots: true}]);
-  return figure(titleOf("Actual over expected" + when, groups), svg, `From the lowest to the highest prediction per unit of exposure, ${rows} in ${n} groups.`);
+  return figure(titleOf("Actual over expected" + when, groups), svg, `From the lowest to the highest prediction${data.offset ? " per unit of exposure" : ""}, ${rows} in ${n} groups.`);
 }
 
 function survivalFigure(title, curves, colours, note) {
@@ -92,12 +92,12 @@ function outputFigures(data, output) {
   const figures = own(data.rocs).map(rocFigure);
   for (const groups of own(data.groups)) {
     figures.push(calibrationFigure(groups, isClass));
-    if (data.link === "log") figures.push(ratioFigure(groups));
+    if (data.link === "log") figures.push(ratioFigure(groups, data));
   }
   for (const groups of own(data.reliability)) {
     const seen = "of the fit, each predicted by bags that had not seen it,", when = " in the fit";
     figures.push(calibrationFigure(groups, isClass, `Rows ${seen}`, when));
-    if (groups.predicted.every(mean => mean > 0)) figures.push(ratioFigure(groups, `rows ${seen}`, when));
+    if (data.link === "log" && groups.predicted.every(mean => mean > 0)) figures.push(ratioFigure(groups, data, `rows ${seen}`, when));
   }
   return figures;
 }

@@ -78,7 +78,7 @@ function printedComponent(model, component, output, values) {
   const name = model.data.outputs.length ? `${component.name}: ${model.data.outputs[output]}` : component.name;
   const block = make("figure", {className: "card printed"}, make("h3", {textContent: name}));
   if (component.features.length === 1) {
-    block.append(drawMain(model, component, output, values, width).svg, valuesTable(model, component, output, true));
+    block.append(drawMain(model, component, output, values, width).svg, valuesTable(model, component, output, byId("print-all").checked));
     return block;
   }
   for (const slice of printedSlices(model, component, values)) {

@@ -1,5 +1,7 @@
 // The view: controls, answer, rankings and charts, kept in step with one state.
 
+const PRINTED_SHARE = 0.99, MOST_PRINTED = 24; // of the variance, and components, that are drawn on paper
+
 class View {
   constructor(model) {
     this.model = model;
@@ -116,12 +118,16 @@ class View {
       const rank = control.slider.value / 1000;
       this.set(j, this.rounded(feature, axis, rank >= 1 ? axis.values[axis.regular - 1] : quantile(axis, rank)));
     };
+    control.hint = make("small", {className: "hint", id: `hint-${j}`, hidden: true});
+    control.hint.setAttribute("role", "alert");
+    control.field.setAttribute("aria-describedby", control.hint.id);
     control.field.oninput = () => {
-      const x = isDate ? control.field.valueAsNumber / 1000 : control.field.valueAsNumber * unit;
-      if (!Number.isNaN(x)) this.set(j, x, control.field);
+      const x = isDate ? control.field.valueAsNumber / 1000 : control.field.valueAsNumber * unit, isEmpty = Number.isNaN(x);
+      if (!isEmpty || axis.missing) this.set(j, isEmpty ? null : x, control.field);
+      else this.hint(control, "A value is needed: the prediction is that of the last one.");
     };
     control.show = x => isDate ? new Date(x * 1000).toISOString().slice(0, 10) : unit === 1 ? steppedNumber(x, stepOf(axis, x)) : String(+(x / unit).toPrecision(6));
-    control.row.append(control.field, control.slider);
+    control.row.append(control.field, control.slider, control.hint);
     if (axis.missing) {
       control.missing = make("input", {type: "checkbox", id: `missing-${j}`});
       control.missing.onchange = () => this.set(j, control.missing.checked ? null : this.typical[j]);
@@ -167,11 +173,25 @@ class View {
       if (!isMissing && document.activeElement !== control.slider) control.slider.value = Math.round(1000 * this.rankOf(axis, x));
       control.slider.disabled = isMissing;
       if (control.missing) control.missing.checked = isMissing;
+      this.hint(control, isMissing ? "" : this.outside(feature, axis, x));
     }
     const part = this.shares[j];
     control.part.textContent = this.shareTexts[j];
     if (this.model.hasFactors) control.part.append(make("small", {textContent: relativity(part)}));
     control.part.className = "part " + (part > 0 ? "up" : part < 0 ? "down" : "");
+  }
+
+  // What is odd about a value: beyond those of the fit, or between whole numbers.
+  outside(feature, axis, x) {
+    const last = axis.regular - 1, [low, high] = [feature.quantiles[0] ?? axis.values[0], feature.quantiles[4] ?? axis.values[last]], word = value => valueWord(feature, value);
+    if (x < low) return `below ${word(low)}: counted as ${word(axis.values[0])}`;
+    if (x > high) return `beyond ${word(high)}: counted as ${word(axis.values[last])}`;
+    return axis.words && !Number.isInteger(x) && axis.values.every(Number.isInteger) ? "between two whole numbers" : "";
+  }
+
+  hint(control, text) {
+    Object.assign(control.hint, {hidden: !text, textContent: text});
+    control.field.setAttribute("aria-invalid", Boolean(text));
   }
 
   rankOf(axis, x) {
@@ -336,6 +356,8 @@ class View {
     const visible = this.visible(), at = visible.indexOf(this.chosen), isFolded = !this.showsAll && at < FIRST_SHOWN;
     const shown = new Set(isFolded ? visible.slice(0, FIRST_SHOWN) : visible);
     this.ranked.forEach(i => { byId(`item-${i}`).hidden = !shown.has(i); });
+    Object.assign(byId("list-none"), {hidden: visible.length > 0, textContent: `No component has “${byId("filter").value.trim()}”.`});
+    byId("list").hidden = !visible.length;
     Object.assign(byId("list-all"), {hidden: shown.size === visible.length, textContent: `Show all ${visible.length}`});
   }
 
@@ -463,7 +485,8 @@ class View {
     const harmless = text => /^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text; // no formula in a spreadsheet
     const quote = text => `"${harmless(String(text)).replaceAll('"', '""')}"`;
     const lines = [["what", "name", "value"].join(",")];
-    this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(this.values[j] === null ? "" : feature.levels.length ? valueWord(feature, this.values[j]) : this.values[j])].join(",")));
+    const value = (feature, x) => x === null ? "" : feature.kind === "number" && !feature.levels.length ? x : valueWord(feature, x);
+    this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(value(feature, this.values[j]))].join(",")));
     const names = this.data.outputs.length ? this.data.outputs : [this.target];
     names.forEach((name, k) => lines.push(["intercept", quote(name), this.data.intercept[k]].join(",")));
     if (this.offset) lines.push(["offset", "", this.offset].join(","));
@@ -473,16 +496,25 @@ class View {
     download("what-if.csv", "text/csv", lines.join("\n") + "\n");
   }
 
-  // Paper is light, and shows every component and every output.
+  // Components that are drawn on paper: all, or the largest ones that nearly make up the model. A table has the others.
+  onPaper() {
+    const {components, remainder} = this.data, isShort = !byId("print-all").checked;
+    let sum = remainder?.share ?? 0;
+    const enough = this.ranked.findIndex(i => (sum += components[i].share) >= PRINTED_SHARE) + 1 || this.ranked.length;
+    return isShort ? this.ranked.slice(0, Math.min(enough, MOST_PRINTED, Math.max(4, Math.floor(2 * MOST_PRINTED / this.model.outputs)))) : this.ranked;
+  }
+
+  // Paper is light, and shows the components for every output.
   beforePrint() {
     if (this.printing) return;
     this.printing = {theme: document.documentElement.dataset.theme || ""};
     document.documentElement.dataset.theme = "light";
     document.querySelectorAll(".name").forEach(tag => { tag.textContent = tag.title; });
+    document.documentElement.dataset.print = byId("print-all").checked ? "all" : "short";
     const outputs = this.model.perOutput((_, k) => k);
     this.showCurves(outputs);
     byId("printed").classList.toggle("several", outputs.length > 1);
-    byId("printed").replaceChildren(...this.editor.printed(), ...this.ranked.flatMap(i => outputs.map(k => printedComponent(this.model, this.data.components[i], k, this.values))));
+    byId("printed").replaceChildren(...this.editor.printed(), ...this.onPaper().flatMap(i => outputs.map(k => printedComponent(this.model, this.data.components[i], k, this.values))));
   }
 
   afterPrint() {

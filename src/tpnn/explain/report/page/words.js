@@ -179,6 +179,7 @@ function fold(place, rows, summary = null) {
 }
 
 function wrapped(place, button) {
+  if (["UL", "OL"].includes(place.tagName)) return make("li", {className: "unfold-item"}, button);
   if (place.tagName !== "TABLE") return button;
   return make("tr", {className: "unfold-row"}, Object.assign(make("td", {}, button), {colSpan: 20}));
 }

@@ -1,0 +1,48 @@
+"""Pages have no violation that axe-core finds, on a phone and on a screen, in light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.explain.report.browser import open_page
+from tests.explain.report.test_page_content import screen
+from tpnn import AnovaModel
+from tpnn.explain.report import write_report
+
+RUN = """const [done] = [...arguments].slice(-1);
+  axe.run().then(found => done(found.violations.map(rule =>
+    [rule.id, ...rule.nodes.map(node => node.target.join(' '))])))"""
+OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
+
+
+def violations(driver: Any, width: int, theme: str) -> list[list[str]]:
+    """What axe-core finds on the page that is open, with everything unfolded."""
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    script = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    scheme = {"name": "prefers-color-scheme", "value": theme}
+    with screen(driver, width):
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        try:
+            driver.execute_script(OPEN)
+            driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
+            found: list[list[str]] = driver.execute_async_script(RUN)
+        finally:
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    return found
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report_has_no_violation(
+    width: int, theme: str, models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    X, y = mixed
+    target = np.array(["a", "b", "c"])[np.digitize(y, [-0.5, 0.7])]
+    for task, values in {"regression": y, "three classes": target}.items():
+        write_report(models[task], tmp_path / "page.html", X, values)
+        open_page(driver, tmp_path / "page.html")
+        assert violations(driver, width, theme) == []

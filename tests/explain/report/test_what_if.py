@@ -1,0 +1,94 @@
+"""What one types: values out of range, empty fields, and what is written into files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.explain.report.browser import open_page
+from tests.models import table_model
+from tpnn.explain.report import write_report
+
+TYPE = """const field = document.getElementById(`value-${arguments[0]}`);
+  field.value = arguments[1];
+  field.dispatchEvent(new Event('input', {bubbles: true}));
+  const hint = document.getElementById(`hint-${arguments[0]}`);
+  return [hint.hidden ? '' : hint.textContent, field.getAttribute('aria-invalid'),
+    +document.getElementById('prediction').dataset.value]"""
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    days = pd.to_timedelta(rng.integers(0, 300, 400), "D")
+    hole = np.where(rng.random(400) < 0.2, np.nan, rng.normal(size=400))
+    return pd.DataFrame(
+        {
+            "hour": np.arange(400) % 8,
+            "hole": hole,
+            "since": pd.Timestamp("2020-01-01") + days,
+            "waited": days,
+        }
+    )
+
+
+@pytest.fixture
+def opened(frame: pd.DataFrame, driver: Any, tmp_path: Path) -> Any:
+    model = table_model(frame, order=1)
+    write_report(model, tmp_path / "page.html", frame)
+    open_page(driver, tmp_path / "page.html")
+    return model
+
+
+def test_values_beyond_those_of_the_fit_are_marked(opened: Any, driver: Any) -> None:
+    """The prediction is that of the outer value, and the field says so."""
+    _, _, last = driver.execute_script(TYPE, 0, "7")
+    assert driver.execute_script(TYPE, 0, "99") == ["beyond 7: counted as 7", "true", last]
+    assert driver.execute_script(TYPE, 0, "-1")[0] == "below 0: counted as 0"
+    assert driver.execute_script(TYPE, 0, "2.5")[0] == "between two whole numbers"
+    assert driver.execute_script(TYPE, 0, "3")[:2] == ["", "false"]
+
+
+def test_an_empty_field_is_missing_or_refused(opened: Any, driver: Any) -> None:
+    (*_, kept) = driver.execute_script(TYPE, 0, "5")
+    words, invalid, shown = driver.execute_script(TYPE, 0, "")
+    assert words.startswith("A value is needed")
+    assert (invalid, shown) == ("true", kept)
+    words, invalid, shown = driver.execute_script(TYPE, 1, "")
+    assert (words, invalid) == ("", "false")
+    assert driver.execute_script("return report.values[1]") is None
+    assert driver.find_element("id", "missing-1").is_selected()
+
+
+def test_dates_and_durations_are_exported_as_people_write_them(
+    opened: Any, driver: Any, downloads: Path
+) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    path = downloads / "what-if.csv"
+    path.unlink(missing_ok=True)
+    driver.execute_script("report.setAll(report.data.rows[3])")
+    row = driver.execute_script("return report.values")
+    driver.find_element("id", "export").click()
+    WebDriverWait(driver, 30).until(lambda _: path.exists())
+    lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    path.unlink()
+    cells = {line["name"]: line["value"] for line in lines if line["what"] == "feature"}
+    assert pd.Timestamp(cells["since"]) == pd.Timestamp(row[2], unit="s")
+    assert pd.Timedelta(cells["waited"]) == pd.Timedelta(row[3], unit="s")
+
+
+def test_a_filter_without_a_match_says_so(opened: Any, driver: Any) -> None:
+    driver.find_element("id", "filter").send_keys("zzzz")
+    none = driver.find_element("id", "list-none")
+    assert none.text == "No component has “zzzz”."
+    assert not driver.find_element("id", "list").is_displayed()
+    driver.find_element("id", "filter").clear()
+    driver.execute_script("report.filter()")
+    assert not none.is_displayed()
+    assert driver.find_element("id", "list").is_displayed()
