@@ -58,6 +58,7 @@ RECORDS = (  # what methods return
     "lifecycle.distill.FidelityWarning",
     "lifecycle.compare.compare.Comparison",
     "lifecycle.compare.by_rows.RowComparison",
+    "lifecycle.fairness.Fairness",
     "lifecycle.monitor.Drift",
     "lifecycle.recourse.recourse.Recourse",
     "lifecycle.validate.validate.Validation",

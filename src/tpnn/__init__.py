@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpnn.export.sheets.scorecard import ScoreCard, scorecard
     from tpnn.lifecycle.compare.compare import compare
     from tpnn.lifecycle.distill import distill
+    from tpnn.lifecycle.fairness import fairness
     from tpnn.lifecycle.foreign.purified import purify
     from tpnn.lifecycle.foreign.read import read
     from tpnn.lifecycle.merge import merge
@@ -64,6 +65,7 @@ __all__ = [
     "distill",
     "distributed",
     "estimate_memory",
+    "fairness",
     "fingerprint",
     "load",
     "merge",
@@ -106,6 +108,7 @@ _HOMES = {
     "compare": "tpnn.lifecycle.compare.compare",
     "distill": "tpnn.lifecycle.distill",
     "estimate_memory": "tpnn.estimators.memory",
+    "fairness": "tpnn.lifecycle.fairness",
     "fingerprint": "tpnn.solvers.problem.fingerprint",
     "load": "tpnn.model.loading",
     "merge": "tpnn.lifecycle.merge",

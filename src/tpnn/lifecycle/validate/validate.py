@@ -257,8 +257,8 @@ def validate(
     raw = model.log_odds(table) if is_card else frozen.raw_scores(table, offset)
     task = with_power(frozen.task, power).told(y)
     slices, n_slices = weak_slices(frozen, table, y, raw, false_alarm_rate)
-    attributes = _attributes(X, protected, len(raw))
-    groups, parts = _group_differences(frozen, table, raw, attributes)
+    attributes = attributes_of(X, protected, len(raw))
+    groups, parts = group_differences(frozen, table, raw, attributes)
     return Validation(
         scores=_scores(task, y, raw),
         calibration=_calibration(frozen, table, y, offset, power),
@@ -332,7 +332,7 @@ def _facts(model: AnovaModel, n_rows: int) -> dict[str, Any]:
     }
 
 
-def _group_differences(
+def group_differences(
     model: AnovaModel, X: Table, raw: FloatArray, attributes: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Difference of each group's mean raw score from that of all other rows, and its parts."""
@@ -363,10 +363,10 @@ def _group_differences(
     frames = pd.DataFrame(lines), pd.DataFrame(by_component)
     if model.output_names or not lines:
         return frames
-    return frames[0].drop(columns="output"), frames[1].drop(columns="output")
+    return frames[0].drop(columns="output"), frames[1].drop(columns="output", errors="ignore")
 
 
-def _attributes(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
+def attributes_of(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
     """Label of each row for every protected attribute; missing ones are a group of their own."""
     import pandas as pd
 
