@@ -65,6 +65,13 @@ class Uncertainty:
         functions = self.functions - (u * self.functions).sum(nodes)
         return replace(self, functions=functions, rough=rough.clip(0))
 
+    def of_sum(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bias and variance, (n_outputs,) each, of a weighted sum of all nodes."""
+        functions = np.tensordot(weights, self.functions, weights.ndim)  # (k,)
+        smooth = ((functions @ self.roots) ** 2).sum(-1)
+        rough = np.tensordot(weights**2, self.rough, weights.ndim)
+        return self.units * (functions @ self.shifts), self.units**2 * (smooth + rough)
+
     def half_widths(self, level: float = LEVEL, kind: str = POINTWISE) -> FloatArray:
         """Half the width h of the band around the values that are shown, shape of ``rough``."""
         check_level(level)

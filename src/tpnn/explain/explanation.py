@@ -14,12 +14,14 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import resolve_feature
 from tpnn.anova.measure import product_mean
+from tpnn.anova.posterior import LEVEL
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain import plots
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
+from tpnn.explain.contrast import Contrast, contrast_of
 from tpnn.explain.contributions import Reason, contributions, reasons
-from tpnn.explain.response import DIFFERENCE, RAW, is_factor, reference_row
+from tpnn.explain.response import DIFFERENCE, RAW, feature_value, is_factor, reference_row
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
@@ -299,6 +301,45 @@ class Explanation:
         if reference is None:
             return values
         return values - _shapley(self.model, reference_row(self.model, reference))
+
+    def contrast(
+        self, compared: Any, value: Any, reference: Any = None, level: float = LEVEL
+    ) -> Contrast:
+        """Difference between two values of a feature, or two groups of rows, with its error.
+
+        Parameters
+        ----------
+        compared : str, int or table
+            A feature, by name or position: its main effect at ``value`` less that at ``reference``,
+            which is the difference of the two values averaged over all other features. Or rows:
+            the mean of their raw scores less that of the rows ``value``.
+        value : value of the feature, or table
+            What is compared: one value, or the other rows.
+        reference : value of the feature, optional
+            With what; by default the most frequent level or the median.
+        level : float, default=0.95
+            Level of the interval.
+
+        Of rows, errors of different components count as independent, and the remainder as known.
+        Standard errors are those of the bands, so fits without bands have none.
+        """
+        self.check_one_output()
+        model = self.model
+        if isinstance(compared, str | int):
+            place = self.find(compared)
+            (feature,) = model.components.components[place]
+            given = {"value": value, "reference": reference}
+            one, other = (
+                {feature: feature_value(model, feature, each, name)} for name, each in given.items()
+            )
+            return contrast_of(model, [place], one, other, level)
+        one, other = (
+            dict(enumerate(model.encoder.columns(model.encoder.read(rows))))
+            for rows in (compared, value)
+        )
+        rests = [float(model.remainder_scores(rows).mean()) for rows in (compared, value)]
+        places = range(len(model.components))
+        return contrast_of(model, places, one, other, level, rests[0] - rests[1])
 
     def concurvity(self) -> dict[Names, Concurvity]:
         """How far other components could imitate each one on the rows explained, worst first.

@@ -154,12 +154,19 @@ def reference_row(model: AnovaModel, reference: Any) -> list[FloatArray]:
             f"reference: must name features of the model, found {wrong!r}. It has "
             f"{list(names[:10])}."
         )
-    values, row = _by_name(names, reference), []
-    for name, axis in zip(names, axes, strict=True):
-        lower, fraction = _place(name, axis, values.get(name))
-        low, high = axis.numbers[[lower, min(lower + 1, axis.n_nodes - 1)]]
-        row.append(np.array([low + fraction * (high - low) if fraction else low]))
-    return row
+    values = _by_name(names, reference)
+    return [_read(name, axis, values.get(name)) for name, axis in zip(names, axes, strict=True)]
+
+
+def feature_value(model: AnovaModel, feature: int, value: Any, argument: str) -> FloatArray:
+    """Read a value of one feature as a number, of shape (1,); None is the usual one."""
+    return _read(model.feature_names[feature], model.encoder.axes[1][feature], value, argument)
+
+
+def _read(name: str, axis: Axis, value: Any, argument: str = "reference") -> FloatArray:
+    lower, fraction = _place(name, axis, value, argument)
+    low, high = axis.numbers[[lower, min(lower + 1, axis.n_nodes - 1)]]
+    return np.array([low + fraction * (high - low) if fraction else low])
 
 
 def _by_name(names: Sequence[str], reference: Any) -> dict[str, Any]:
@@ -177,7 +184,7 @@ def _by_name(names: Sequence[str], reference: Any) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
+def _place(name: str, axis: Axis, value: Any, argument: str = "reference") -> tuple[int, float]:
     """Lower node of a reference value, and how far it lies towards the next one.
 
     Without a value it is the most frequent level or the median.
@@ -188,13 +195,13 @@ def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
         words = node_words(axis)
         if str(value) not in words:
             raise ValueError(
-                f"reference: must be a level of {name!r}, found {value!r}. It has {words[:10]}."
+                f"{argument}: must be a level of {name!r}, found {value!r}. It has {words[:10]}."
             )
         return words.index(str(value)), 0.0
-    lower, fraction = axis.locate(np.array([_number(name, axis.kind, value)]))
+    lower, fraction = axis.locate(np.array([_number(name, axis.kind, value, argument)]))
     if lower[0] == axis.n_nodes:
         raise ValueError(
-            f"reference: must be a finite value of {name!r}, or missing if fit has seen missing "
+            f"{argument}: must be a finite value of {name!r}, or missing if fit has seen missing "
             f"values there, found {value!r}. Leave it out for the median."
         )
     return int(lower[0]), float(fraction[0])
@@ -209,7 +216,7 @@ def base_node(axis: Axis) -> int:
     return int(np.searchsorted(up_to, up_to[-1:].sum() / 2))  # no value but missing ones: node 0
 
 
-def _number(name: str, kind: str, value: Any) -> float:
+def _number(name: str, kind: str, value: Any, argument: str) -> float:
     try:
         if kind == DATE:
             return float(np.datetime64(value, "us").astype(np.int64)) / 1e6
@@ -218,6 +225,6 @@ def _number(name: str, kind: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"reference: must be a value of {name!r}, a {kind}, found {value!r}. "
+            f"{argument}: must be a value of {name!r}, a {kind}, found {value!r}. "
             "Pass one that the column could hold."
         ) from error
