@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import joblib
 import pytest
@@ -58,6 +61,47 @@ def test_cores_are_those_that_the_process_may_use(
     assert available_cores() == threads_of(None) == n_cores
     with Workers() as workers:
         assert workers.n_threads == n_cores
+
+
+@pytest.mark.parametrize(
+    ("files", "n_cores"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu.max": "250000 100000\n"}, 3),
+        ({"cpu.max": "1000 100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+    ],
+    ids=["no container", "no quota", "rounded up", "at least one", "old", "old without quota"],
+)
+def test_without_joblib_cores_are_those_of_the_container(
+    files: dict[str, str], n_cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setattr("tpnn._utils.threads.CGROUPS", tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_cores() == n_cores
+
+
+@pytest.mark.parametrize("n_startable", [0, 1])
+def test_work_is_done_in_place_or_by_fewer_where_threads_cannot_start(
+    n_startable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def limited(thread: threading.Thread) -> None:
+        if len(started) == n_startable:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with Workers(4) as workers:
+        assert workers.map(lambda task: task**2, range(20)) == [task**2 for task in range(20)]
 
 
 def test_negative_numbers_leave_cores_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -9,18 +10,32 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
 POLL_SECONDS = 0.1  # between two looks at Ctrl-C, which does not wake a waiting thread on Windows
+CGROUPS = Path("/sys/fs/cgroup")  # where Linux tells a container its quota
+
+
+class _Pool(ThreadPoolExecutor):
+    """A pool that makes do with fewer threads where the system gives it no more."""
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            if not self._threads:
+                raise
 
 
 class Workers:
     """Threads for work that releases the interpreter lock.
 
     The threads of an OpenMP pool spin while they wait; these sleep, so a fit also runs well on a
-    machine whose cores are busy with something else.
+    machine whose cores are busy with something else. Where no thread can be started, as in a
+    browser, the caller's does the work.
     """
 
     def __init__(
@@ -33,7 +48,7 @@ class Workers:
         self._on_error = on_error
         self._pool: ThreadPoolExecutor | None = None
         if self.n_threads > 1:
-            self._pool = ThreadPoolExecutor(self.n_threads, initializer=prepare)
+            self._pool = _started(_Pool(self.n_threads, initializer=prepare))
 
     def map(self, work: Callable[..., Result], tasks: Iterable[Any]) -> list[Result]:
         """Results of ``work(task)`` in the order of the tasks."""
@@ -54,6 +69,15 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
 
+def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor | None:
+    """Return a pool with a thread, or None where none can be started."""
+    try:
+        pool.submit(int)
+    except RuntimeError:
+        return None
+    return pool
+
+
 def _result(future: Future[Result]) -> Result:
     """Await the result of a task in small steps, so that Ctrl-C is noticed on every platform."""
     while True:
@@ -69,8 +93,26 @@ def available_cores() -> int:
     try:
         from joblib import cpu_count
     except ImportError:  # a saved model predicts with NumPy alone
-        return os.cpu_count() or 1
+        return max(1, min(_permitted_cores(), math.ceil(_cores_of_quota())))
     return int(cpu_count())
+
+
+def _permitted_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # which not every system has
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def _cores_of_quota() -> float:
+    """Cores whose time a container may use; a million where it has no quota."""
+    old = CGROUPS / "cpu"
+    for files in ([CGROUPS / "cpu.max"], [old / "cpu.cfs_quota_us", old / "cpu.cfs_period_us"]):
+        try:
+            quota, period = " ".join(file.read_text() for file in files).split()
+            if float(quota) > 0 and float(period) > 0:
+                return float(quota) / float(period)
+        except (OSError, ValueError):  # no such file, or the quota is "max"
+            continue
+    return 1e6
 
 
 def threads_of(n_jobs: int | None) -> int:

@@ -50,7 +50,7 @@ class Uncertainty:
 
     def _errors(self) -> FloatArray:
         """Return the standard errors in ``units``."""
-        parts = np.einsum("...i,oij->...oj", self.functions, self.roots, optimize=True)
+        parts = np.tensordot(self.functions, self.roots, (-1, 1))
         errors: FloatArray = np.sqrt((parts**2).sum(-1) + self.rough)
         return errors
 

@@ -86,20 +86,20 @@ def uncertainty_at(
     is too, and its rough part has the variance sum(w^2 v). The difference to the reference, with
     weights u, has sum((w - u)^2 v).
     """
-    axes, nodes = model.axes(component), posterior.uncertainty()
-    factors = [factor.astype(np.float64) for factor in posterior.factors]
+    axes = model.axes(component)
+    *factors, shifts, roots, nodes, units = (a.astype(np.float64) for a in posterior.arrays)
     at = [axis.locate(columns[j]) for axis, j in zip(axes, component, strict=True)]
     # The smooth part is a sum of functions, which interpolate; the rough part adds variances.
-    functions, rough = _functions(factors, at), _mixed(nodes.rough, at, 2)
+    functions, rough = _functions(factors, at), _mixed(nodes, at, 2)
     if reference is not None:
         there = [axis.locate(reference[j]) for axis, j in zip(axes, component, strict=True)]
         functions = functions - _functions(factors, there)
         shares = [_node_weights(axis, place) for axis, place in zip(axes, there, strict=True)]
-        shared = nodes.rough * reduce(np.multiply.outer, shares)[..., None]
-        rough = rough + _mixed(nodes.rough, there, 2) - 2 * _mixed(shared, at, 1)
+        shared = nodes * reduce(np.multiply.outer, shares)[..., None]
+        rough = rough + _mixed(nodes, there, 2) - 2 * _mixed(shared, at, 1)
     is_unseen = np.any([lower == a.n_nodes for a, (lower, _) in zip(axes, at, strict=True)], axis=0)
     rough = np.where(is_unseen[:, None], np.nan, rough.clip(0))
-    return Uncertainty(functions, nodes.shifts, nodes.roots, rough, nodes.units)
+    return Uncertainty(functions, shifts, roots, rough, units)
 
 
 def _functions(factors: Sequence[FloatArray], places: Sequence[Place]) -> FloatArray:
@@ -114,13 +114,14 @@ def _mixed(grid: FloatArray, places: Sequence[Place], power: int) -> FloatArray:
 
     The weights are those of linear interpolation, to a power; values without a node give zero.
     """
-    padded = np.pad(grid, [(0, 2)] * len(places) + [(0, 0)])
     total = np.zeros((len(places[0][0]), grid.shape[-1]))
     for corner in product((0, 1), repeat=len(places)):
-        chosen = zip(corner, places, strict=True)
-        weights = [(t if is_upper else 1 - t) ** power for is_upper, (_, t) in chosen]
-        nodes = tuple(lower + side for side, (lower, _) in zip(corner, places, strict=True))
-        total += reduce(np.multiply, weights)[:, None] * padded[nodes]
+        weights, nodes = list[FloatArray](), list[IntArray]()
+        for side, size, (lower, t) in zip(corner, grid.shape, places, strict=False):
+            node = lower + side
+            weights.append((node < size) * (t if side else 1 - t) ** power)
+            nodes.append(np.minimum(node, size - 1))
+        total += reduce(np.multiply, weights)[:, None] * grid[tuple(nodes)]
     return total
 
 
