@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.tariff import tariff
     from tpnn.lifecycle.validate.validate import validate
     from tpnn.model import mlflow
+    from tpnn.model.decision_log import check_decisions
     from tpnn.model.loading import (
         LoadedClassifier,
         LoadedRegressor,
@@ -60,6 +61,7 @@ __all__ = [
     "TPNNHead",
     "TPNNRegressor",
     "TPNNSurvival",
+    "check_decisions",
     "compare",
     "datasets",
     "distill",
@@ -105,6 +107,7 @@ _HOMES = {
     "TPNNHead": "tpnn.solvers.descent.head",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
+    "check_decisions": "tpnn.model.decision_log",
     "compare": "tpnn.lifecycle.compare.compare",
     "distill": "tpnn.lifecycle.distill",
     "estimate_memory": "tpnn.estimators.memory",

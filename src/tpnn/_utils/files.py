@@ -110,13 +110,17 @@ def _new_temporary(target: Path) -> IO[bytes]:
     while True:
         unique = f".{target.name[:MOST_NAME_CHARACTERS]}.{uuid.uuid4().hex}"
         file = open(target.with_name(unique), "xb")  # noqa: SIM115 - the caller closes it
-        if fcntl is None:
-            return file
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         if os.path.exists(file.name):  # nobody took it for abandoned before it was locked
             return file
         file.close()
+
+
+def lock(file: IO[bytes]) -> None:
+    """Lock an open file until it is closed, where the system has such locks."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _take_over(temporary: Path, target: Path) -> None:

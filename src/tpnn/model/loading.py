@@ -11,6 +11,7 @@ from tpnn._utils.files import check_path
 from tpnn.model.archive import read_document
 from tpnn.model.check import check_model
 from tpnn.model.codec import decode
+from tpnn.model.decision_log import log_decisions
 from tpnn.model.edit_log import check_last_hash
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
@@ -50,9 +51,27 @@ class LoadedModel(Predicts):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_!r})"
 
+    def _logged(self, log: Any, X: Any, offset: Any, found: Any, has_std: bool = False) -> Any:
+        """Add decisions to their log, if there is one, before anybody sees them."""
+        if log is not None:
+            check_path(log)
+            predictions = found[0] if has_std else found
+            log_decisions(log, self.model_, self._read(X), offset, predictions)
+        return found
+
 
 class LoadedRegressor(PredictsNumbers, LoadedModel):
     """A loaded :class:`~tpnn.TPNNRegressor`: ``predict``, ``explain`` and ``shap_values``."""
+
+    def predict(
+        self, X: Any, offset: Any = None, return_std: bool = False, *, log: Any = None
+    ) -> Any:
+        """Predict as the estimator does; ``log`` is a file to which each decision is added.
+
+        docs/deploy.md says what is in it.
+        """
+        found = super().predict(X, offset, return_std)
+        return self._logged(log, X, offset, found, return_std)
 
 
 class LoadedClassifier(PredictsClasses, LoadedModel):
@@ -70,12 +89,23 @@ class LoadedClassifier(PredictsClasses, LoadedModel):
         super().__init__(model)
         self.classes_ = np.array(model.classes or range(max(len(model.intercepts), 2)))
 
+    def predict(self, X: Any, offset: Any = None, *, log: Any = None) -> Any:
+        """Most probable class of each row; ``log`` is a file to which each decision is added."""
+        return self._logged(log, X, offset, super().predict(X, offset))
+
 
 class LoadedSurvival(PredictsSurvival, LoadedModel):
     """A loaded :class:`~tpnn.TPNNSurvival`: ``predict`` returns log risks.
 
     It has ``predict_survival``, ``explain`` and ``shap_values``, too.
     """
+
+    def predict(
+        self, X: Any, offset: Any = None, return_std: bool = False, *, log: Any = None
+    ) -> Any:
+        """Log risk of each row; ``log`` is a file to which each decision is added."""
+        found = super().predict(X, offset, return_std)
+        return self._logged(log, X, offset, found, return_std)
 
 
 Loaded = LoadedRegressor | LoadedClassifier | LoadedSurvival
