@@ -97,3 +97,44 @@ def test_no_spreadsheet_runs_what_is_written(
             assert header == ["'+2+2", "-1", "'=1+1", "'@SUM(1)"]
         else:
             assert "'=cmd|' /C calc'!A0 (-1)" in header
+
+
+def test_kept_columns_come_first(data: Path, tmp_path: Path, frame: Any) -> None:
+    for file in data.rglob("*.parquet"):
+        table = pd.read_parquet(file)
+        table.assign(id=np.arange(len(table)), day=pd.Timestamp("2024-01-01")).to_parquet(file)
+    model = TPNNRegressor(**QUICK).fit(frame, frame.a)
+    model.model_.save(tmp_path / "model.tpnn")
+    arguments = ("predict", tmp_path / "model.tpnn", data, "-o", tmp_path / "out")
+    assert run(*arguments, "--keep", "id", "--keep", "day") == 0
+    found = pd.read_parquet(tmp_path / "out" / "one.parquet")
+    assert found.columns.tolist() == ["id", "day", "prediction"]
+    assert found["id"].tolist() == list(range(100))
+    assert np.array_equal(found.prediction, model.predict(frame[:100]))
+
+
+def test_kept_columns_of_a_csv_file_stay_as_they_are(
+    tmp_path: Path, frame: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TPNNRegressor(**QUICK).fit(frame, frame.a).model_.save(tmp_path / "model.tpnn")
+    frame[:2].assign(key=["007", "=1"]).to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ("predict", tmp_path / "model.tpnn", tmp_path / "rows.csv")
+    assert run(*arguments, "--keep", "key") == 0
+    lines = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert [line[0] for line in lines] == ["key", "007", "'=1"]
+    assert lines[0] == ["key", "prediction"]
+    assert run(*arguments, "--keep", "name") == 1
+    assert "--keep: must be a column of the rows, found no such column: 'name'" in (
+        capsys.readouterr().err
+    )
+
+
+def test_addresses_and_patterns_of_them(data: Path, tmp_path: Path, frame: Any) -> None:
+    model = TPNNRegressor(**QUICK).fit(frame, frame.a)
+    model.model_.save(tmp_path / "model.tpnn")
+    arguments = ("predict", tmp_path / "model.tpnn")
+    assert run(*arguments, data.as_uri(), "-o", tmp_path / "whole") == 0
+    assert len(list((tmp_path / "whole").rglob("*.parquet"))) == 3
+    assert run(*arguments, f"{data.as_uri()}/*e.parquet", "-o", tmp_path / "some") == 0
+    some = sorted(file.name for file in (tmp_path / "some").rglob("*.parquet"))
+    assert some == ["one.parquet", "three.parquet"]

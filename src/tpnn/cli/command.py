@@ -100,11 +100,15 @@ def _add_predict(commands: Any) -> None:
     predict = _command(commands, "predict", "predict the rows of a table")
     _add_model_file(predict)
     predict.add_argument(
-        "data", help="CSV or Parquet file; or a folder or pattern of Parquet files of any size"
+        "data", help="CSV or Parquet file; or a folder, pattern or address of Parquet files"
     )
     predict.add_argument(
         "-o", "--output", help=f"{TO_SCREEN}; for many files, the folder to write one for each to"
     )
+    predict.add_argument(
+        "--keep", action="append", default=[], metavar="COLUMN",
+        help="column that tells rows apart, to write beside the predictions; may be repeated",
+    )  # fmt: skip
     _add_csv(predict)
 
 

@@ -243,6 +243,8 @@ def _kinds(
         if named is not None:
             is_label = option == "target" and _are_words(model.classes)
             kinds[named] = TEXT if is_label else ANYTHING
+    for name in getattr(options, "keep", ()):
+        kinds.setdefault(name, TEXT)  # as it stands, zeros in front of a number included
     return {name: kind for name, kind in kinds.items() if name in names}
 
 
