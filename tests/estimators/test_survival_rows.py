@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import QUICK
-from tpnn import TPNNSurvival, load
+from tpnn import TPNNSurvival, compare, load, validate
 from tpnn.explain.metrics import measure
 from tpnn.model.edit_log import digest
 
@@ -205,3 +205,13 @@ def test_rows_that_stop_growth_have_the_columns_and_strata_of_the_others() -> No
     assert model.event_times_.max() <= life[:300].max()
     with pytest.raises(ValueError, match=r"^y_val: must have the columns of y, found entries or"):
         TPNNSurvival(**MAINS).fit(X[:300], y[:300][["time", "died"]], **split)
+
+
+@pytest.mark.parametrize("order", [["stratum", "time", "died"], ["died", "time", "stratum"]])
+def test_columns_of_targets_keep_their_names_in_a_validation(order: list[str]) -> None:
+    X, _, life = lives(300)
+    y = pd.DataFrame({"stratum": ["a", "b", "b"] * 100, "time": life, "died": life < 2})[order]
+    model = TPNNSurvival(**MAINS).fit(X, y)
+    found = validate(model, X, y).scores.set_index("score")["value"]
+    assert found["C-index"] == pytest.approx(model.score(X, y))
+    assert compare({"one": model, "same": model}, X, y).scores["same"][1] == found["C-index"]

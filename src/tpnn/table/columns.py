@@ -351,6 +351,15 @@ def array_of(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
+def rows_of(values: Any, rows: NDArray[Any]) -> Any:
+    """Return some of the targets; those of a data frame keep the names of their columns.
+
+    >>> rows_of([1.0, 2.0, 3.0], np.array([2, 0]))
+    array([3., 1.])
+    """
+    return values.iloc[rows] if hasattr(values, "iloc") else array_of(values)[rows]
+
+
 def plain_label(level: Any, name: str) -> Any:
     """Label as str, int, float or bool, which a saved model can hold."""
     value = level.item() if isinstance(level, np.generic) else level

@@ -36,7 +36,7 @@ from tpnn.model.model import (
 from tpnn.model.remainder import Remainder
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
-from tpnn.table.columns import array_of
+from tpnn.table.columns import array_of, rows_of
 from tpnn.table.table import DATE, DURATION
 from tpnn.table.words import SECONDS_PER_DAY
 
@@ -260,7 +260,7 @@ class _Rows:
     def pick(self, rows: IntArray) -> _Rows:
         """Return some of the rows."""
         columns = [column[rows] for column in self.columns]
-        return replace(self, columns=columns, y=array_of(self.y)[rows], raw=self.raw[rows])
+        return replace(self, columns=columns, y=rows_of(self.y, rows), raw=self.raw[rows])
 
     def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
         """Raw scores with other values of some features, the shape of ``raw``."""
