@@ -183,7 +183,7 @@ BAD: list[tuple[Any, Any, str]] = [
         r"^y: entries and strata are not supported by 'fine_gray'",
     ),
     ({"name": "cox", "cause": 3}, [[1, 1], [2, 0]], r"^y: at least one event of kind 3 must be"),
-    ("poisson", [[1, 1]], r"^objective: must be one of cox, fine_gray; or a dict such as"),
+    ("poisson", [[1, 1]], r"^objective: must be one of cox, cox_efron, fine_gray; or a dict"),
     ({"name": "cox", "cause": 0}, [[1, 1]], r"^objective: must be one of cox"),
 ]
 

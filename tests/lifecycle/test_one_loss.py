@@ -31,9 +31,10 @@ LABELS = np.where(NUMBERS > 75, "high", "low")
 KINDS = np.column_stack(
     [LIVES[:, 0].round(1), RNG.choice(3, N_ROWS, p=[0.2, 0.7, 0.1])]
 )  # of events
+TIED = np.column_stack([LIVES[:, 0].round(1), LIVES[:, 1]])
 TARGETS = {
     "poisson": COUNTS, "negative_binomial": COUNTS, "tweedie": COUNTS, "gamma": AMOUNTS,
-    "cox": LIVES, "fine_gray": KINDS, "log_loss": LABELS,
+    "cox": LIVES, "cox_efron": TIED, "fine_gray": KINDS, "log_loss": LABELS,
 }  # fmt: skip
 CASES: dict[str, tuple[Any, Any]] = {
     name: (name, TARGETS.get(name, NUMBERS)) for name in OBJECTIVES
@@ -51,7 +52,7 @@ def fitted(objective: Any, y: Any, n_bags: int = 2) -> Any:
     settings = QUICK | {"n_bags": n_bags}
     if objective == "log_loss":
         return TPNNClassifier(**settings).fit(X, y).model_
-    if objective in ("cox", "fine_gray"):
+    if objective in ("cox", "cox_efron", "fine_gray"):
         return TPNNSurvival(objective=objective, **settings).fit(X, y).model_
     return TPNNRegressor(objective=objective, **settings).fit(X, y).model_
 
@@ -92,6 +93,18 @@ def partial_likelihood(y: Any, risk: Any) -> float:
     return float(np.sum(found) / N_ROWS)
 
 
+def tied_likelihood(y: Any, risk: Any) -> float:
+    """Efron's, in the same way: those with an event leave one after the other."""
+    found = 0.0
+    for time in np.unique(y[:, 0]):
+        dead = (y[:, 0] == time) & (y[:, 1] == 1)
+        for left in range(n_dead := int(dead.sum())):
+            rest = risk[y[:, 0] >= time].sum() - left / n_dead * risk[dead].sum()
+            found += np.log(rest / N_ROWS)
+        found -= np.log(risk[dead]).sum()
+    return float(found / N_ROWS)
+
+
 def shares_likelihood(y: Any, risk: Any) -> float:
     """That of Fine and Gray, in the same way."""
     ones, found = np.ones(N_ROWS), 0.0
@@ -127,6 +140,7 @@ FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "log_loss": lambda y, p: metrics.log_loss(y == "low", p),
     "several classes": metrics.log_loss,
     "cox": partial_likelihood,
+    "cox_efron": tied_likelihood,
     "fine_gray": shares_likelihood,
 }
 

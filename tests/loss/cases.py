@@ -28,7 +28,7 @@ OF_ROWS = [name for name, one in EVERY.items() if not one.couples_rows]
 
 def targets(name: str, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     """Valid targets of an objective, (n_rows, T)."""
-    if name == "cox":
+    if name in ("cox", "cox_efron"):
         return np.column_stack([rng.integers(1, 9, n_rows), rng.random(n_rows) < 0.6]).astype(float)
     if name == "fine_gray":
         return np.column_stack([rng.integers(1, 9, n_rows), rng.integers(0, 3, n_rows)]) * 1.0

@@ -12,7 +12,7 @@ from tpnn.loss.lifetimes import ranked
 from tpnn.loss.objectives import COX, OBJECTIVES, cox
 from tpnn.loss.risk_sets import Spells
 
-FINE_GRAY = OBJECTIVES["fine_gray"]
+FINE_GRAY, EFRON = OBJECTIVES["fine_gray"], OBJECTIVES["cox_efron"]
 
 
 def spells(n_rows: int, seed: int = 0) -> np.ndarray:
@@ -94,7 +94,12 @@ def test_strata_of_any_level_do_not_disturb_each_other() -> None:
 def test_risks_of_any_size_are_finite(spread: float) -> None:
     rng = np.random.default_rng(4)
     raw, weights = spread * rng.normal(size=(60, 2)), rng.integers(0, 2, (60, 2)).astype(float)
-    for objective, y in ((COX, spells(60)), (FINE_GRAY, competing(60))):
+    for objective, y in (
+        (COX, spells(60)),
+        (EFRON, spells(60)),
+        (EFRON, spells(60)[:, :2]),
+        (FINE_GRAY, competing(60)),
+    ):
         for dtype in (np.float64, np.float32):
             given = y.astype(dtype), raw.astype(dtype), weights.astype(dtype)
             found = (objective.losses(*given), *objective.slopes(*given))
@@ -143,15 +148,31 @@ def test_a_cause_is_an_event_and_others_censor_or_compete() -> None:
     assert checked_survival(y, FINE_GRAY).target(FINE_GRAY)[:, 1].tolist() == [0, 1, 2, 2]
 
 
+def test_ties_leave_one_after_the_other() -> None:
+    """Slopes are those of the loss, and without ties the loss is Breslow's."""
+    y, rng = spells(60), np.random.default_rng(7)
+    raw, ones = rng.normal(size=(60, 2)), np.ones((60, 2)) / 60
+    gradient, _ = EFRON.slopes(y, raw, ones)
+    for row in range(0, 60, 5):
+        up, down = raw.copy(), raw.copy()
+        up[row] += 1e-6
+        down[row] -= 1e-6
+        totals = [EFRON.losses(y, side, ones).sum(0) for side in (up, down)]
+        assert gradient[row] == pytest.approx((totals[0] - totals[1]) / 2e-6, abs=1e-6)
+    y[:, 0] += np.linspace(0, 0.5, 60)
+    assert EFRON.losses(y, raw, ones) == pytest.approx(COX.losses(y, raw, ones))
+
+
 def test_losses_are_those_of_r(tmp_path: Path) -> None:
     """Log partial likelihoods of R at given coefficients: entries, strata, Fine and Gray."""
     y, other, rng = spells(150), competing(150), np.random.default_rng(6)
     x = rng.normal(size=150).round(3)
     table = {"x": x, "stop": y[:, 0], "event": y[:, 1], "start": y[:, 2], "s": y[:, 3]}
-    table |= {"time": other[:, 0], "kind": other[:, 1], "id": np.arange(150)}
+    copies = rng.integers(1, 4, 150)
+    table |= {"time": other[:, 0], "kind": other[:, 1], "id": np.arange(150), "n": copies}
     script = """
-    at <- function(f, d)
-      coxph(f, d, init = 0.7, weights = w, ties = "breslow", iter.max = 0)$loglik[1]
+    at <- function(f, d, ties = "breslow")
+      coxph(f, d, init = 0.7, weights = w, ties = ties, iter.max = 0)$loglik[1]
     d$w <- 1
     d$kind <- factor(d$kind)
     fg <- finegray(Surv(time, kind) ~ ., data = d, etype = "1")
@@ -159,7 +180,10 @@ def test_losses_are_those_of_r(tmp_path: Path) -> None:
       at(Surv(start, stop, event) ~ x, d),
       at(Surv(start, stop, event) ~ x + strata(s), d),
       at(Surv(stop, event) ~ x + strata(s), d),
-      at(Surv(fgstart, fgstop, fgstatus) ~ x, transform(fg, w = fgwt))))
+      at(Surv(fgstart, fgstop, fgstatus) ~ x, transform(fg, w = fgwt)),
+      at(Surv(stop, event) ~ x, d, "efron"),
+      at(Surv(start, stop, event) ~ x + strata(s), d, "efron"),
+      at(Surv(stop, event) ~ x, d[rep(seq_len(150), d$n), ], "efron")))
     """
     found = -answers_of_r(script, {"d": table}, ["survival"], tmp_path)["loss"].to_numpy()
     raw, ones = 0.7 * x[:, None], np.ones((150, 1))
@@ -167,4 +191,8 @@ def test_losses_are_those_of_r(tmp_path: Path) -> None:
     free[:, 2] = -np.inf
     ours = [COX.losses(given, raw, ones).sum() for given in (one, y, free)]
     ours.append(FINE_GRAY.losses(other, raw, ones).sum())
+    ours += [EFRON.losses(given, raw, ones).sum() for given in (y[:, :2], y)]
+    mass = copies[:, None] / 1000  # weights that are whole in some unit are copies of a row
+    of_rows = EFRON.losses(y[:, :2], raw, mass)[:, 0] + np.log(1000) * y[:, 1]
+    ours.append(copies @ of_rows)
     assert ours == pytest.approx(found.tolist(), rel=1e-9)

@@ -373,6 +373,18 @@ def cox(cause: int | None) -> Objective:
     )
 
 
+def efron(cause: int | None) -> Objective:
+    """Partial likelihood of the same hazard, by Efron's rule for events at the same time."""
+    return replace(
+        cox(cause),
+        name="cox_efron",
+        words="the same, with Efron's rule for tied times in place of Breslow's",
+        loss=risk_sets.efron_loss,
+        derivatives=risk_sets.efron_slopes,
+        parameter=Parameter("cause", COUNT, efron),
+    )
+
+
 def fine_gray(cause: int) -> Objective:
     """Partial likelihood of the hazard of the share of all rows that have had one kind of event."""
     return replace(
@@ -454,6 +466,7 @@ OBJECTIVES = {
         tweedie(TWEEDIE_POWER),
         LOG_LOSS,
         COX,
+        efron(None),
         fine_gray(1),
     )
 }

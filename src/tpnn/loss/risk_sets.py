@@ -17,6 +17,7 @@ from tpnn.loss.formulas import LARGEST_LOG_MEAN, SMALLEST_HESSIAN, AnyArray, Der
 LARGEST_LOG_RANGE = 60.0  # of log risks whose sums single precision can hold
 LARGEST_LOG_SPREAD = 30.0  # of log risks whose differences of sums double precision can hold
 LARGEST_EXPECTED = np.exp(LARGEST_LOG_MEAN)  # events; larger only for rows without weight
+ROUNDING = 1e-4  # of the quotient of two weights in single precision
 LARGEST_LOG_SUM = 500.0  # of log risks whose sums double precision can hold
 
 
@@ -143,19 +144,81 @@ class Spells(NamedTuple):
         ending = self.added(self.place, masses)[:-1]  # rounding must not lose these
         return np.maximum(np.cumsum(steps, axis=0)[:-1], ending)
 
+    def risks(self, raw: AnyArray) -> tuple[FloatArray, FloatArray]:
+        """Risks of rows in the unit of the largest of their stratum, and the logarithm of it."""
+        wide = raw.astype(np.float64)
+        largest = np.full((int(self.stratum.max()) + 1, wide.shape[1]), -np.inf)
+        np.maximum.at(largest, self.stratum, wide)
+        unit = largest[self.stratum]
+        return np.exp(np.maximum(wide - unit, -LARGEST_LOG_SPREAD)), unit
+
+    def since_entry(self, hazard: FloatArray) -> FloatArray:
+        """Sum of a hazard (n_places, n_bags) while each row is at risk, (n, n_bags)."""
+        before = np.vstack([np.zeros((1, hazard.shape[1])), np.cumsum(hazard, axis=0)])
+        return np.asarray(before[self.place + 1] - before[self.first])
+
     def sums(self, events: AnyArray, raw: AnyArray, weights: AnyArray) -> Sums:
         """Add over the rows at risk; ``events`` has shape (n, 1)."""
-        wide = raw.astype(np.float64)
-        unit = np.full((int(self.stratum.max()) + 1, wide.shape[1]), -np.inf)
-        np.maximum.at(unit, self.stratum, wide)
-        unit = unit[self.stratum]
-        risk = np.exp(np.maximum(wide - unit, -LARGEST_LOG_SPREAD))
+        risk, unit = self.risks(raw)
         alive = np.maximum(self.alive(weights * risk), np.finfo(np.float64).tiny)
         hazard = self.added(self.place, weights * events)[:-1] / alive
-        before = np.vstack([np.zeros((1, wide.shape[1])), np.cumsum(hazard, axis=0)])
-        expected = risk * (before[self.place + 1] - before[self.first])
+        expected = risk * self.since_entry(hazard)
         log_alive = np.log(alive[self.place]) + unit
         return Sums.of(raw.dtype, log_alive, expected, hazard, unit)
+
+
+def efron_loss(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> AnyArray:
+    """Negative log partial likelihood by Efron's rule (1977) for events at the same time.
+
+    The rows with such an event leave the risk set one after the other, each of them with the same
+    chance: of d rows, the share l / d has left before the next one.
+    """
+    return died(y) * (with_ties(y, raw, weights).log_alive - raw)
+
+
+def efron_slopes(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> Derivatives:
+    """Difference of expected and observed events of each row, and the expected number."""
+    expected = with_ties(y, raw, weights).expected
+    return expected - died(y), np.maximum(expected, SMALLEST_HESSIAN)
+
+
+def with_ties(y: AnyArray, raw: AnyArray, weights: AnyArray) -> Sums:
+    """Add over the rows at risk, of which those with an event at the time leave one by one."""
+    spells = Spells.of(y if y.shape[1] > 2 else in_one_stratum(y))
+    risk, unit = spells.risks(raw)
+    events, weights = died(y).astype(np.float64), np.asarray(weights, np.float64)
+    alive = np.maximum(spells.alive(weights * risk), np.finfo(np.float64).tiny)
+    parts = (copies(weights) * events, weights * events, weights * events * risk)
+    number, mass, leaving = (spells.added(spells.place, part)[:-1] for part in parts)
+    one = np.maximum(number, 1.0)
+    log_alive, hazard, own = (np.zeros_like(alive) for _ in range(3))
+    for left in range(int(number.max(initial=0.0))):
+        some = np.flatnonzero((number > left).any(1))
+        share, goes_on = left / one[some], number[some] > left
+        rest = np.maximum(alive[some] - share * leaving[some], np.finfo(np.float64).tiny)
+        log_alive[some] += goes_on * np.log(rest) / one[some]
+        hazard[some] += goes_on * mass[some] / one[some] / rest
+        own[some] += goes_on * share * mass[some] / one[some] / rest  # of rows that have left
+    expected = risk * (spells.since_entry(hazard) - events * own[spells.place])
+    return Sums.of(raw.dtype, log_alive[spells.place] + unit, expected, hazard, unit)
+
+
+def in_one_stratum(y: AnyArray) -> AnyArray:
+    """Targets of four columns of those of two: no entries, and one stratum."""
+    return np.column_stack([y, np.full(len(y), -np.inf), np.zeros(len(y))])
+
+
+def copies(weights: FloatArray) -> FloatArray:
+    """Rows that each row stands for in each bag: multiples of the smallest weight, else one.
+
+    >>> copies(np.array([[0.2], [0.0], [0.6]])).ravel(), copies(np.array([[0.2], [0.5]])).ravel()
+    (array([1., 0., 3.]), array([1., 1.]))
+    """
+    has = weights > 0
+    smallest = np.where(has, weights, np.inf).min(0)
+    ratio = np.where(has, weights / np.where(np.isfinite(smallest), smallest, 1.0), 0.0)
+    are_whole = (np.abs(ratio - np.rint(ratio)) < ROUNDING * ratio + (ratio == 0)).all(0)
+    return np.where(are_whole, np.rint(ratio), has.astype(np.float64))
 
 
 def fine_gray_loss(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> AnyArray:

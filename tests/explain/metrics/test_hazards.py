@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.loss.test_risk_sets import FINE_GRAY, at_risk, competing, spells
+from tests.loss.test_risk_sets import EFRON, FINE_GRAY, at_risk, competing, spells
 from tests.r_language import answers_of_r
 from tpnn.explain.metrics.estimates import concordance_estimate
 from tpnn.explain.metrics.hazards import breslow, hazards, kaplan_meier
@@ -22,10 +22,11 @@ def test_baselines_and_their_errors_are_those_of_r(tmp_path: Path) -> None:
     table = {"raw": RAW, "stop": y[:, 0], "event": y[:, 1], "start": y[:, 2], "s": y[:, 3]}
     table |= {"time": other[:, 0], "kind": other[:, 1], "id": np.arange(120)}
     script = """
-    curve <- function(f, d) {
+    curve <- function(f, d, ties = "breslow") {
       environment(f) <- environment()  # where survfit looks for d
-      fit <- coxph(f, d, weights = w, ties = "breslow")
-      c <- survfit(fit, newdata = data.frame(raw = 0), ctype = 1, censor = FALSE)
+      fit <- coxph(f, d, weights = w, ties = ties)
+      type <- if (ties == "breslow") 1 else 2
+      c <- survfit(fit, newdata = data.frame(raw = 0), ctype = type, censor = FALSE)
       data.frame(time = c$time, hazard = c$cumhaz, error = c$std.err)
     }
     d$w <- 1
@@ -37,8 +38,9 @@ def test_baselines_and_their_errors_are_those_of_r(tmp_path: Path) -> None:
     strata <- do.call(rbind, lapply(0:2, function(k)
       curve(Surv(start, stop, event) ~ offset(raw), d[d$s == k, ])))
     gray <- curve(Surv(fgstart, fgstop, fgstatus) ~ offset(raw), fg)
+    efron <- curve(Surv(start, stop, event) ~ offset(raw), d, "efron")
     answer <- rbind(cbind(plain, of = 1), cbind(late, of = 2), cbind(strata, of = 3),
-                    cbind(gray, of = 4))
+                    cbind(gray, of = 4), cbind(efron, of = 5))
     answer <- answer[answer$hazard > 0, ]
     """
     answer = answers_of_r(script, {"d": table}, ["survival"], tmp_path)
@@ -48,6 +50,7 @@ def test_baselines_and_their_errors_are_those_of_r(tmp_path: Path) -> None:
         breslow(COX, y * [1, 1, 1, 0], RAW),
         breslow(COX, y, RAW, strata=names),
         breslow(FINE_GRAY, other, RAW),
+        breslow(EFRON, y * [1, 1, 1, 0], RAW),
     ]
     for number, found in enumerate(ours, 1):
         expected = answer[answer["of"] == number]

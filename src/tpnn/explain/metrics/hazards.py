@@ -8,7 +8,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.explain.metrics.curves import SurvivalCurve
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import Objective
-from tpnn.loss.risk_sets import Spells, died, subdistribution
+from tpnn.loss.risk_sets import Spells, died, in_one_stratum, subdistribution, with_ties
 from tpnn.model.evidence import Baseline
 from tpnn.model.task import Task
 from tpnn.table.encoder import whole_counts
@@ -43,7 +43,7 @@ def breslow(
         counts = (merged / merged.sum()).astype(np.float32).astype(np.float64)
         squares = np.add.reduceat(mass[order] ** 2, starts) / merged.sum() ** 2
     rows, raw = np.column_stack([keys[:, -1], keys[:, :-2]]), keys[:, -2]
-    if rows.shape[1] > 2 or not objective.is_alone:
+    if rows.shape[1] > 2 or objective.name != "cox":
         return _from_sums(objective, rows, raw, np.column_stack([counts, squares]), strata)
     log_alive = np.logaddexp.accumulate((np.log(counts) + raw)[::-1])[::-1]
     first = np.flatnonzero(np.r_[True, np.diff(rows[:, 0]) > 0])
@@ -66,14 +66,12 @@ def _from_sums(
 
     ``masses`` has the weights of the rows and their squares, (n, 2).
     """
-    if objective.is_alone:
-        spells = Spells.of(rows)
+    spells = Spells.of(rows if rows.shape[1] > 2 else in_one_stratum(rows))
+    if objective.name == "cox":
         sums = spells.sums(died(rows), raw[:, None], masses[:, :1])
     else:
-        spells = Spells.of(
-            np.column_stack([rows, np.full(len(rows), -np.inf), np.zeros(len(rows))])
-        )
-        sums = subdistribution(rows, raw[:, None], masses[:, :1])
+        ways = {"cox_efron": with_ties, "fine_gray": subdistribution}
+        sums = ways[objective.name](rows, raw[:, None], masses[:, :1])
     deaths, variances = spells.added(spells.place, masses * died(rows))[:-1].T
     _, row = np.unique(spells.place, return_index=True)  # one of each place
     happened = deaths > 0
