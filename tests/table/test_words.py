@@ -116,10 +116,10 @@ def test_texts_read_as_their_numbers_up_to_half_of_the_last_digit(numbers: list[
     assert len(decimals - {0}) <= 1
     largest = max(map(abs, numbers))
     for x, text in zip(numbers, texts, strict=True):
-        assert abs(plain(text) - x) <= max(0.5, 0.006 * largest)
+        assert abs(plain(text) - x) <= max(0.5, 0.051 * largest)
         assert not text.startswith("-")
         if "e" in text:
-            assert plain(text) == pytest.approx(x, rel=0.006)
+            assert plain(text) == pytest.approx(x, rel=0.051)
 
 
 def test_differences_have_signs_and_chances_are_never_certain() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.explain.metrics.estimates import estimate
+from tpnn.explain.report.static import counted, notebook
 from tpnn.export.sheets.card_use import stability_parts
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
@@ -159,6 +160,18 @@ class Drift:
 
     def __repr__(self) -> str:
         return f"Drift({'; '.join(self.alarms) if self.alarms else 'no alarm'})"
+
+    @property
+    def verdict(self) -> str:
+        """What is alarming in a sentence, and else that nothing is."""
+        rate = f"the chance of any alarm without a change is {100 * self.false_alarm_rate:g} %"
+        if not self.alarms:
+            return f"No alarm: {len(self.features)} features and the score are as before; {rate}."
+        return f"{counted(len(self.alarms), 'alarm')}: {'; '.join(self.alarms)} ({rate})."
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the features that moved most in a notebook."""
+        return notebook(self.verdict, self.features.sort_values("p_value", kind="stable"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold."""

@@ -91,7 +91,7 @@ def column(numbers: Sequence[float | None], resolution: float = 0.0) -> list[str
     finite = [x for x in known if math.isfinite(x)]
     largest = max(map(abs, finite), default=0.0)
     is_plain = largest == 0 or PLAIN[0] <= largest < PLAIN[1]
-    write = _plain_writer(finite, largest, resolution) if is_plain else _powered
+    write = _plain_writer(finite, largest, float(resolution)) if is_plain else _powered
     return [write(x) if math.isfinite(x) else NO_NUMBER for x in known]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tpnn
 from tests.explain.report.browser import open_page
 from tests.explain.report.test_page_content import screen
 from tpnn import AnovaModel
@@ -46,3 +47,18 @@ def test_a_report_has_no_violation(
         write_report(models[task], tmp_path / "page.html", X, values)
         open_page(driver, tmp_path / "page.html")
         assert violations(driver, width, theme) == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_static_pages_have_no_violation(
+    width: int, models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    X, y = mixed
+    model = models["regression"]
+    compared = tpnn.compare({"old": model, "new": model.edit("age", scale=0.5)}, X, y)
+    compared.to_html(tmp_path / "compare.html")
+    tpnn.validate(model, X, y, protected=["grade"]).to_html(tmp_path / "validate.html")
+    for name in ("compare", "validate"):
+        driver.get((tmp_path / f"{name}.html").as_uri())
+        for theme in ("light", "dark"):
+            assert violations(driver, width, theme) == []

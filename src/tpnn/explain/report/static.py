@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from tpnn.explain.plots.style import load_pyplot
 from tpnn.explain.report.writing import PAGE, policy
+from tpnn.table.words import column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 SVG_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "tpnn"}
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 N_SHOWN = 10  # lines of a table, and pictures, that are not folded
-DIGITS = 4
+N_NOTEBOOK = 5  # lines of a table in a notebook
 LONG_TEXT = 90  # letters of a cell, beyond which it is folded
 WIDE_INCHES = 6.0  # a picture that is wider stands alone
 
@@ -40,25 +42,36 @@ class Section:
 
 
 def page(
-    title: str, lede: str, facts: Sequence[tuple[str, Any]], sections: Sequence[Section]
+    title: str,
+    lede: str,
+    facts: Sequence[tuple[str, Any]],
+    sections: Sequence[Section],
+    keep: str = "",
 ) -> str:
-    """Write a whole page: heading, one sentence about it, named facts, and sections."""
+    """Write a whole page: heading, one sentence about it, named facts, and sections.
+
+    With a name to ``keep`` them under, the browser keeps what a person writes into its fields.
+    """
+    script = (PAGE / "fields.js").read_text(encoding="utf-8") if keep else ""
     style = (PAGE / "style.css").read_text(encoding="utf-8")
     shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{cell(v)}</dd></div>" for n, v in facts)
+    button = '<button id="save-page" type="button">Save with what was written</button>'
     links = "".join(f'<a href="#s{k}">{escape(s.heading)}</a>' for k, s in enumerate(sections))
     body = "".join(_section(number, section) for number, section in enumerate(sections))
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"{policy()}\n"
+        f'<!doctype html>\n<html lang="en" data-keep="{escape(keep)}">\n'
+        '<head>\n<meta charset="utf-8">\n'
+        f"{policy(script)}\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
         f"<style>{style}</style>\n</head>\n<body>\n"
         f'<header class="top"><div class="wrap"><h1>{escape(title)}</h1>'
         f'<p class="lede">{escape(lede)}</p><dl class="facts">{shown}</dl></div></header>\n'
-        f'<nav class="bar" aria-label="Sections"><div class="wrap">{links}</div></nav>\n'
+        '<nav class="bar" aria-label="Sections">'
+        f'<div class="wrap">{links}{button * bool(keep)}</div></nav>\n'
         f'<main class="wrap">{body}</main>\n'
         '<footer class="wrap">Written by tpnn. This page is one file and needs no network.'
-        "</footer>\n</body>\n</html>\n"
+        f"</footer>\n{f'<script>{script}</script>' if script else ''}</body>\n</html>\n"
     )
 
 
@@ -87,8 +100,17 @@ def _folded(shown: str, rest: str, n: int) -> str:
 
 
 def _lines(frame: pd.DataFrame) -> str:
-    lines = list(frame.itertuples(index=False, name=None))
-    kinds = [' class="text"' if _is_text(column) else "" for column in zip(*lines, strict=True)]
+    name = escape(", ".join(map(str, frame.columns)).replace("_", " "))
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="Table of {name}">'
+        f"<table>{_table(frame)}</table></div>"
+    )
+
+
+def _table(frame: pd.DataFrame) -> str:
+    """Write head and body of a table."""
+    lines = _written(frame)
+    kinds = [' class="text"' if _is_text(values) else "" for values in zip(*lines, strict=True)]
     heads = "".join(
         f"<th{kind}>{escape(str(name).replace('_', ' '))}</th>"
         for name, kind in zip(frame.columns, kinds or [""] * frame.shape[1], strict=True)
@@ -99,12 +121,45 @@ def _lines(frame: pd.DataFrame) -> str:
         + "</tr>"
         for first, *rest in lines
     )
-    head = f"<thead><tr>{heads}</tr></thead>"
-    return f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div>'
+    return f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
 
 
-def _is_text(column: Sequence[Any]) -> bool:
-    return any(isinstance(value, str) for value in column)
+def _written(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Lines of a frame; numbers of a column have the same decimals, the largest four digits."""
+    columns = []
+    for _, values in frame.items():
+        cells = list(values)
+        if cells and all(isinstance(x, Real) and not isinstance(x, Integral) for x in cells):
+            largest = max((abs(x) for x in cells if math.isfinite(x)), default=0.0)
+            digits = 2 * 10.0 ** (math.floor(math.log10(largest)) - 3) if largest else 0.0
+            cells = [Number(text) for text in column(cells, digits)]
+        columns.append(cells)
+    return list(zip(*columns, strict=True))
+
+
+class Number(str):
+    """A number as text, which stands at the right of its column."""
+
+    __slots__ = ()
+
+
+def notebook(verdict: str, frame: pd.DataFrame) -> str:
+    """Write a sentence and the first lines of a table, as a notebook shows an object."""
+    lines = f"<table>{_table(frame.iloc[:N_NOTEBOOK])}</table>" if len(frame) else ""
+    return f"<p><b>{escape(verdict)}</b></p>{lines}"
+
+
+def counted(n: int, word: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "row"), counted(2500, "row")
+    ('1 row', '2\u202f500 rows')
+    """
+    return f"{column([n])[0]} {word}{'' if n == 1 else 's'}"
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) and not isinstance(value, Number) for value in values)
 
 
 def _folded_text(value: Any) -> str:
@@ -146,6 +201,9 @@ def picture(title: str, figure: Figure, note: str = "") -> str:
     drawn = drawn[drawn.index("<svg") :].replace(
         "<svg", f'<svg role="img" aria-label="{escape(title)}"', 1
     )
+    own = sha256(drawn.encode()).hexdigest()[:8]  # no two pictures of a page share an id
+    drawn = re.sub(r' id="[^"]*_\d+"', "", drawn)  # names of groups
+    drawn = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>s{own}-", drawn)
     kind = "card picture wide" if figure.get_figwidth() > WIDE_INCHES else "card picture"
     return (
         f'<figure class="{kind}"><h3>{escape(title)}</h3>{drawn}'
@@ -166,12 +224,10 @@ def cell(value: Any) -> str:
     """Write a value: numbers with a few digits, text escaped.
 
     >>> cell(0.123456), cell(3), cell("a < b"), cell(float("nan")), cell(True)
-    ('0.1235', '3', 'a &lt; b', '–', 'yes')
+    ('0.123', '3', 'a &lt; b', '–', 'yes')
     """
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    if isinstance(value, Integral):
-        return str(int(value))
-    if value is None or (isinstance(value, Real) and math.isnan(float(value))):
-        return "–"
-    return f"{float(value):.{DIGITS}g}" if isinstance(value, Real) else escape(str(value))
+    if value is None or isinstance(value, Real):
+        return column([value])[0]
+    return escape(str(value))

@@ -14,8 +14,10 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
 from tpnn.anova.components import ComponentSet
+from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.anova.trees import joined
-from tpnn.explain.metrics.estimates import estimate, standard_error
+from tpnn.explain.metrics.estimates import Estimate, estimate, standard_error
+from tpnn.explain.report.static import counted, notebook
 from tpnn.explain.report.writing import Report
 from tpnn.lifecycle.compare.by_rows import (
     RowComparison,
@@ -44,6 +46,7 @@ from tpnn.model.remainder import Remainder, remainder_name
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
+from tpnn.table.words import signed_column, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,13 +194,39 @@ class Comparison(RowTables):
         columns = ["score", *self.names, "difference", "standard_error"]
         if self.y is None:
             return pd.DataFrame(columns=columns)
-        pairs = zip(*(estimate(task, self.y, raw) for task, raw in self._raw()), strict=True)
         lines = [
             (old.name, old.value, new.value, new.value - old.value,
              standard_error(new.influences - old.influences))
-            for old, new in pairs
+            for old, new in self._estimates
         ]  # fmt: skip
         return pd.DataFrame(lines, columns=columns)
+
+    @cached_property
+    def _estimates(self) -> list[tuple[Estimate, Estimate]]:
+        """Each score of both models."""
+        old, new = (estimate(task, self.y, raw) for task, raw in self._raw())
+        return list(zip(old, new, strict=True))
+
+    @property
+    def verdict(self) -> str:
+        """The comparison in a sentence: whether the first score differs clearly, and what flips."""
+        n_rows, words = len(self.row_differences()), ""
+        if len(self.scores):
+            score, _, _, difference, error = self.scores.iloc[0]
+            reach, is_gain = normal_quantile((1 + LEVEL) / 2) * error, self._estimates[0][1].is_gain
+            change, ends = signed_column([difference], reach / 10)[0], written(reach, reach / 10)
+            is_better = (difference > 0) == bool(is_gain)
+            clear = f"{self.names[1]} is clearly {'better' if is_better else 'worse'}"
+            words = f"{clear if abs(difference) > reach else 'No clear difference'}: {score} "
+            words += f"{change} ± {ends} on {n_rows} rows (95 %). "
+        status = self.frame["status"]
+        kept = f"{(status == 'same').sum()} of {len(status)} parts are the same"
+        words += f"{kept}." if words else f"No targets were given; {kept}, on {n_rows} rows."
+        return f"{words} {counted(len(self.flips), 'decision')} of {n_rows} would flip."
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the largest differences in a notebook."""
+        return notebook(self.verdict, self.frame)
 
     def _means(self) -> tuple[FloatArray, FloatArray]:
         old, new = (task.link.inverse(raw) for task, raw in self._raw())

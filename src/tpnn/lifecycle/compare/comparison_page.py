@@ -97,8 +97,7 @@ def comparison_page(comparison: Comparison) -> str:
         ),
         Section("Flips", "Rows for which the two models decide differently.", (table(flips),)),
     ]
-    lede = f"{second} beside {first}, component by component."
-    return page(f"{first} and {second}", lede, facts, sections)
+    return page(f"{first} and {second}", comparison.verdict, facts, sections)
 
 
 def _ranked(comparison: Comparison, order: int) -> list[tuple[Component, int]]:

@@ -20,10 +20,11 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
+from tpnn.explain.report.static import notebook
 from tpnn.lifecycle.recourse.choices import Choice, Leaves, choice_of, movable
 from tpnn.lifecycle.recourse.parts import Effects, Part, good_options, least_cost
 from tpnn.model.model import AnovaModel, part_scores, without_trees
-from tpnn.table.words import originals
+from tpnn.table.words import originals, written
 
 INFEASIBLE = 2  # status of HiGHS in scipy
 WHOLE = 1 - 1e-6  # weight of a value that is chosen as it is, up to the solver's tolerance
@@ -157,6 +158,32 @@ class Recourse:
     cost: float
     prediction: float
     row: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """Say in a sentence what must change, or that no change is enough."""
+        if not self.is_possible:
+            return "No change within the ranges reaches the target, which is proved."
+        if not self.changes:
+            return f"Nothing must change: the prediction is {written(self.prediction)}."
+        changes = (
+            f"{name} from {_in_words(old)} to {_in_words(new)}"
+            for name, (old, new) in self.changes.items()
+        )
+        end = f"the prediction becomes {written(self.prediction)}"
+        return f"Change {' and '.join(changes)}: {end}, at a cost of {written(self.cost)}."
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the changes in a notebook."""
+        import pandas as pd
+
+        lines = [(name, *map(_in_words, pair)) for name, pair in self.changes.items()]
+        return notebook(self.verdict, pd.DataFrame(lines, columns=["feature", "from", "to"]))
+
+
+def _in_words(value: Any) -> str:
+    """Write a value of a feature; a number without needless digits."""
+    return f"{value:.6g}" if isinstance(value, Real) else str(value)
 
 
 def recourse(

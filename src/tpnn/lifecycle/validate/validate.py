@@ -25,6 +25,7 @@ from tpnn._utils.files import write_file
 from tpnn._utils.rules import is_not_negative
 from tpnn.explain.metrics import measure
 from tpnn.explain.metrics.estimates import estimate, with_power
+from tpnn.explain.report.static import counted, notebook
 from tpnn.explain.report.writing import Report, finite
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
@@ -37,7 +38,7 @@ from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.model.task import Task
 from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
-from tpnn.table.words import MISSING_WORD, value_word
+from tpnn.table.words import MISSING_WORD, column, value_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,6 +186,26 @@ class Validation:
 
     def __repr__(self) -> str:
         return f"Validation({self.facts['rows']} rows, {len(self.slices)} weak slices)"
+
+    @property
+    def verdict(self) -> str:
+        """The validation in a sentence: the first score, and whether any slice is wrong."""
+        words = f"{len(self.slices)} weak slices"
+        if len(self.slices) < 2:
+            words = "one weak slice" if len(self.slices) else "no weak slice"
+        words += f" in {counted(self.n_slices, 'test')}"
+        if len(self.slices):
+            words += f", first of all {self.slices.iloc[0]['slice']}"
+        if not len(self.scores):
+            return f"{words[0].upper()}{words[1:]}."
+        score = self.scores.iloc[0]
+        value, low, high = column([score["value"], score["lower"], score["upper"]])
+        rows = counted(self.facts["rows"], "row")
+        return f"{score['score']} {value} ({low} to {high}) on {rows}; {words}."
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the scores in a notebook."""
+        return notebook(self.verdict, self.scores)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold, with empty fields for people."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tpnn.explain.plots.style import COLOURS, LABEL_SIZE, TICK_SIZE, axes_or_new, tidy
@@ -66,8 +67,12 @@ def validation_page(validation: Validation) -> str:
         Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
         Section("SR 26-2", "To be written by a person.", tuple(map(field, SR_26_2))),
     ]  # fmt: skip
-    lede = "Discrimination, calibration, weak slices, robustness and group differences."
-    return page("Validation", lede, facts, sections)
+    return page("Validation", validation.verdict, facts, sections, keep=digest_of(validation))
+
+
+def digest_of(validation: Validation) -> str:
+    """Name under which a browser keeps what is written: of this validation, and no other."""
+    return sha256(repr((validation.facts, validation.scores.to_dict())).encode()).hexdigest()[:16]
 
 
 def _setting(value: Any) -> str:
