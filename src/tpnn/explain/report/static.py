@@ -202,8 +202,7 @@ def picture(title: str, figure: Figure, note: str = "") -> str:
         "<svg", f'<svg role="img" aria-label="{escape(title)}"', 1
     )
     own = sha256(drawn.encode()).hexdigest()[:8]  # no two pictures of a page share an id
-    drawn = re.sub(r' id="[^"]*_\d+"', "", drawn)  # names of groups
-    drawn = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>s{own}-", drawn)
+    drawn = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>s{own}_", drawn)
     kind = "card picture wide" if figure.get_figwidth() > WIDE_INCHES else "card picture"
     return (
         f'<figure class="{kind}"><h3>{escape(title)}</h3>{drawn}'
@@ -229,5 +228,5 @@ def cell(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if value is None or isinstance(value, Real):
-        return column([value])[0]
+        return column([None if value is None else float(value)])[0]
     return escape(str(value))
