@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
+from tpnn.model.edit_log import digest
 
 SOLVERS = {
     "grow": Grow(max_rounds=800, patience=200),
@@ -341,3 +342,16 @@ def test_one_outlier_does_not_move_a_robust_loss(objective: str) -> None:
     y[7] += 1e6
     model = TPNNRegressor(objective=objective, n_bags=2, random_state=0, verbose=0).fit(X, y)
     assert r2_score(truth, model.predict(X)) > 0.95
+
+
+def test_successes_of_trials_are_two_rows_with_weights() -> None:
+    """The same bits as a row for each trial."""
+    rng = np.random.default_rng(21)
+    X = rng.normal(size=(80, 2)).round(1)
+    trials = rng.integers(1, 6, 80)
+    successes = rng.binomial(trials, 1 / (1 + np.exp(-X[:, 0])))
+    counts = np.r_[successes, trials - successes]
+    both, labels = np.vstack([X, X]), np.repeat([1, 0], 80)
+    weighted = TPNNClassifier(**QUICK).fit(both, labels, sample_weight=counts)
+    single = TPNNClassifier(**QUICK).fit(np.repeat(both, counts, 0), np.repeat(labels, counts))
+    assert digest(weighted.model_) == digest(single.model_)
