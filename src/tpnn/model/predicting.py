@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.loss.lifetimes import checked_times, stratum_codes
+from tpnn.model.card import write_card
 from tpnn.model.intervals import check_coverage, means_with_errors
 from tpnn.model.model import AnovaModel, baseline_of
 from tpnn.model.summary import Summary
@@ -65,6 +67,16 @@ class Predicts:
         """
         self._check_fitted()
         return self.model_.summary()
+
+    def to_card(self, path: str | os.PathLike[str] | None = None, title: str = "Model card") -> str:
+        """Return a model card in Markdown, and write it if there is a path.
+
+        It says what the model knows about itself: where it comes from, its features, components,
+        held-out losses and limits. What only people know has headings and a note that it is to be
+        written: use, data and harm.
+        """
+        self._check_fitted()
+        return write_card(self.model_, path, title)
 
     def shap_values(self, X: Any) -> Any:
         """Exact Shapley values of the raw score under the product of the marginals.
