@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def with_gaps_and_levels(n_rows: int) -> pd.DataFrame:
     return X
 
 
+@cache
 def models() -> dict[str, tuple[AnovaModel, pd.DataFrame]]:
     """Models of every kind, each with rows beyond and beside those of the fit."""
     rows = pd.read_parquet(REFERENCE / "rows.parquet")
