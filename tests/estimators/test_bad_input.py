@@ -262,6 +262,11 @@ def test_extreme_weights() -> None:
     assert np.isfinite(lopsided.predict_proba(X)).all()
 
 
+def test_pairs_of_labels() -> None:
+    with pytest.raises(ValueError, match=r"^y: one value per row is needed, found shape \(30, 2\)"):
+        TPNNClassifier(**QUICK).fit(X, [("a", "b"), ("b", "a")] * 15)
+
+
 def test_labels_with_gaps() -> None:
     labels = np.array(["a", "b", None] * 10, dtype=object)
     with pytest.raises(

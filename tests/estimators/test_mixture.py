@@ -223,3 +223,17 @@ def test_trees_that_ask_nothing_are_no_remainder() -> None:
     rare = {**DEEP, "validation_fraction": 0.9, "objective": "gamma"}
     model = TPNNRegressor(**rare).fit(rng.normal(size=(10, 2)), rng.gamma(1, size=10))
     assert model.model_.remainder is None
+
+
+@pytest.mark.parametrize("remainder", ["auto", True])
+def test_a_handful_of_rows_says_nothing_about_a_remainder(remainder: Any) -> None:
+    """Rows so few are on both sides of every bag: what they lose without it is no held-out loss."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(8, 4)), rng.normal(size=8)
+    settings = QUICK | {"validation_fraction": 0.1}
+    model = TPNNRegressor(**settings, remainder=remainder).fit(X, y)
+    assert model.model_.remainder is None
+    assert not [event for event in model.history_ if event["note"] == "deep trees"]
+    copied = np.repeat(np.arange(8), 30)  # so often that all of them count
+    deep = TPNNRegressor(**settings).fit(X[copied], y[copied] + rng.normal(size=240))
+    assert [event for event in deep.history_ if event["note"] == "deep trees"]

@@ -18,6 +18,7 @@ from tpnn._utils.files import is_stream
 from tpnn.cli.csv_files import CsvFormat
 from tpnn.cli.frames import column_of, features_of, read_training_table, targets_of
 from tpnn.cli.output import check_output, counted
+from tpnn.cli.predict import is_of_many_files
 from tpnn.explain.metrics import measure
 
 MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
@@ -39,6 +40,11 @@ class Rows(NamedTuple):
 def run(options: argparse.Namespace) -> None:
     """Fit a model to all rows, save it, and tell how a fit to some of them does on the others."""
     check_output(options.output, options.data)
+    if is_of_many_files(options.data):
+        raise ValueError(
+            f"data: tpnn fit reads one file of this machine, found {options.data!r}. Fit many, "
+            "or those of a store, in Python: TPNNRegressor().fit(path, target)."
+        )
     rows = _read(options)
     task = _task(options, rows.y)
     held_out = _held_out(rows.y, task, options.held_out, options.seed)

@@ -223,7 +223,14 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
             "y: targets are needed, found None. This estimator requires y to be passed, but the "
             "target y is None: pass one value per row."
         )
-    target = column_or_1d(array_of(y), warn=True)
+    given = array_of(y)
+    try:
+        target = column_or_1d(given, warn=True)
+    except ValueError as error:
+        raise ValueError(
+            f"y: one value per row is needed, found shape {given.shape} ({error}). Pass a column; "
+            "several labels of a row may be joined to one text."
+        ) from error
     if target.dtype.kind in "mM" or (target.dtype.kind == "O" and any(map(is_missing, target))):
         raise ValueError(
             f"y: targets must be numbers or labels, found dates, None or NaN ({target.dtype}). "
