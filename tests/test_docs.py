@@ -62,6 +62,7 @@ RECORDS = (  # what methods return
     "lifecycle.monitor.Drift",
     "lifecycle.recourse.recourse.Recourse",
     "lifecycle.validate.validate.Validation",
+    "estimators.verify.Verification",
     "lifecycle.validate.robustness.Robustness",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpnn.estimators.memory import estimate_memory
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
+    from tpnn.estimators.verify import verify
     from tpnn.explain import metrics, plots
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.stability import stability, stability_scores
@@ -82,6 +83,7 @@ __all__ = [
     "stability_scores",
     "tariff",
     "validate",
+    "verify",
 ]
 
 _SUBMODULES = {
@@ -123,6 +125,7 @@ _HOMES = {
     "stability_scores": "tpnn.explain.stability",
     "tariff": "tpnn.lifecycle.tariff",
     "validate": "tpnn.lifecycle.validate.validate",
+    "verify": "tpnn.estimators.verify",
 }
 
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing

@@ -35,6 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_compare(commands)
     _add_report(commands)
     _add_validate(commands)
+    _add_verify(commands)
     _add_monitor(commands)
     _add_edit(commands)
     _add_read(commands)
@@ -178,6 +179,16 @@ def _add_validate(commands: Any) -> None:
     )  # fmt: skip
     validate.add_argument("-o", "--output", help=PAGE_OR_JSON)
     _add_csv(validate)
+
+
+def _add_verify(commands: Any) -> None:
+    verify = _command(commands, "verify", "fit a model again, and compare all bits")
+    _add_model_file(verify)
+    verify.add_argument("data", help="CSV or Parquet file that the model was fitted to")
+    verify.add_argument("--target", help="column with the true values; by default as in the model")
+    verify.add_argument("--event", metavar="COLUMN", help=EVENT)
+    verify.add_argument("--weights", metavar="COLUMN", help="column of weights that the fit had")
+    _add_csv(verify)
 
 
 def _add_monitor(commands: Any) -> None:
@@ -355,6 +366,7 @@ HOMES = {  # module and function of each command; imported late, because pandas 
     "report": ("tpnn.cli.show", "run_report"),
     "summary": ("tpnn.cli.show", "run_summary"),
     "validate": ("tpnn.cli.later", "run_validate"),
+    "verify": ("tpnn.cli.fit", "run_verify"),
 }
 
 

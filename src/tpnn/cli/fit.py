@@ -86,6 +86,27 @@ def _words(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def run_verify(options: argparse.Namespace) -> None:
+    """Fit a model again to the rows that it comes from, and say whether all bits are the same."""
+    model = tpnn.load(options.model).model_
+    known = () if model.provenance is None else model.provenance.targets
+    if options.target is None and known:
+        options.target, options.event = known[0], (*known[1:], options.event)[0]
+    if options.target is None:
+        raise ValueError(
+            f"--target: is needed, because {options.model} does not know what its target is "
+            "called. Name the column."
+        )
+    listed = {} if model.provenance is None else model.provenance.settings
+    categorical = listed.get("categorical")
+    labels = categorical if isinstance(categorical, list) else []
+    rows = _rows(read_training_table(options.data, CsvFormat.of(options), labels), options)
+    found = tpnn.verify(model, rows.X, rows.y.to_numpy(), sample_weight=rows.weights)
+    if not found.holds:
+        raise ValueError(f"{options.model}: {found}")
+    print(f"{options.model}: {found}")
+
+
 def _read(options: argparse.Namespace) -> Rows:
     """Read the rows that have a target."""
     table = read_training_table(options.data, CsvFormat.of(options), options.categorical)
@@ -95,6 +116,11 @@ def _read(options: argparse.Namespace) -> Rows:
     for option, name in [*asked.items(), *named]:
         if name is not None:
             column_of(table, name, option)
+    return _rows(table, options)
+
+
+def _rows(table: pd.DataFrame, options: argparse.Namespace) -> Rows:
+    """Features, targets and weights of the rows that have a target."""
     y = targets_of(table, options)
     present = pd.DataFrame(y).notna().all(axis=1)
     if not present.all():
