@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tpnn import TPNNRegressor
+from tpnn import TPNNRegressor, TPNNSurvival
 from tpnn.anova.shapes import SHAPES
 from tpnn.cli.command import HOMES, make_parser
-from tpnn.estimators.parameters import RULES
+from tpnn.estimators.parameters import RULES, rules_of
 from tpnn.loss.objectives import objectives_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
@@ -50,6 +50,7 @@ def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> 
         (["--objective", "tweedie:7"], "--objective: tweedie needs a number from 1 to 2, .* found"),
         (["--objective", "huber:1,2"], "--objective: huber needs a positive number, .* found"),
         (["--objective", "quantile:0.9,0.1"], "--objective: quantile needs .* increase .* found"),
+        (["--objective", "cox:0"], "--objective: cox needs a whole number of at least 1, .* found"),
         (["--objective", "quantile:x"], "--objective: quantile needs numbers .* found"),
         (["--order", "0"], "--order: must be a whole number of at least 1, found '0'"),
         (["--bags", "two"], "--bags: must be a whole number of at least 1, found 'two'"),
@@ -86,6 +87,12 @@ def test_a_number_of_reasons(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_objective_that_is_taken_is_one_of_the_library(text: str) -> None:
     given = make_parser().parse_args(["fit", "a.csv", "--target", "y", "--objective", text])
     assert RULES["objective"].holds(given.objective)
+
+
+@pytest.mark.parametrize("text", ["cox", "cox:1", "cox_efron:3", "fine_gray", "fine_gray:2"])
+def test_an_objective_of_survival_is_one_of_the_library(text: str) -> None:
+    given = make_parser().parse_args(["fit", "a.csv", "--target", "y", "--objective", text])
+    assert rules_of(TPNNSurvival)["objective"].holds(given.objective)
 
 
 def test_names_are_those_of_the_library() -> None:

@@ -107,6 +107,16 @@ def test_quantiles(claims: Path) -> None:
     assert model.output_names == ("0.1", "0.9")
 
 
+def test_one_of_several_kinds_of_events(claims: Path) -> None:
+    table = pd.read_csv(claims)
+    table["kind"] = np.arange(len(table)) % 3
+    table.to_csv(claims.with_name("kinds.csv"), index=False)
+    options = ("--target", "time", "--event", "kind", *QUICK)
+    model = fitted(claims.with_name("kinds.csv"), *options, "--objective", "fine_gray:2")
+    assert (model.task.objective.name, model.task.objective.cause) == ("fine_gray", 2)
+    assert model.evidence.baseline is not None
+
+
 def test_the_score_is_that_of_a_fit_to_the_other_rows(
     claims: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +180,14 @@ def test_words_of_the_score(claims: Path, capsys: pytest.CaptureFixture[str]) ->
         (
             ("--target", "died", "--task", "classification", "--objective", "gamma"),
             "--objective: is for regression, and this is a task of classification.",
+        ),
+        (
+            ("--target", "time", "--event", "died", "--objective", "gamma"),
+            "--objective: is for regression, and this is a task of survival.",
+        ),
+        (
+            ("--target", "time", "--objective", "cox"),
+            "--event: survival needs it.",
         ),
     ],
 )

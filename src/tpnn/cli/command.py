@@ -69,7 +69,8 @@ def _add_task(group: Any) -> None:
     group.add_argument(
         "--objective", type=_objective, metavar="NAME",
         help="loss of a regression, such as poisson, with its parameter after a colon: "
-        "tweedie:1.5, huber:1.0, quantile:0.1,0.9; a wrong name lists them all",
+        "tweedie:1.5, huber:1.0, quantile:0.1,0.9; or of survival, with the kind of event: cox:2, "
+        "fine_gray:1; a wrong name lists them all",
     )  # fmt: skip
     group.add_argument("--event", metavar="COLUMN", help=EVENT)
     group.add_argument("--weights", metavar="COLUMN", help="column of row weights")
@@ -294,17 +295,20 @@ def _share(text: str) -> float:
 
 
 def _objective(text: str) -> str | dict[str, Any]:
-    """Objective as the regressor takes it.
+    """Objective as the regressor or the survival estimator takes it.
 
     >>> _objective("poisson"), _objective("tweedie:1.5")
     ('poisson', {'name': 'tweedie', 'power': 1.5})
     >>> _objective("quantile:0.1,0.9")
     {'name': 'quantile', 'levels': [0.1, 0.9]}
+    >>> _objective("fine_gray:2")
+    {'name': 'fine_gray', 'cause': 2}
     """
-    from tpnn.loss.objectives import objectives_of  # with NumPy, which help does not need
+    # with NumPy, which help does not need
+    from tpnn.loss.objectives import OF_REGRESSION, OF_SURVIVAL, objectives_of
 
     name, colon, written = text.partition(":")
-    objectives = objectives_of()
+    objectives = objectives_of((*OF_REGRESSION, *OF_SURVIVAL))
     if name not in objectives:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(objectives)}, found {name!r}")
     parameter = objectives[name].parameter
@@ -319,6 +323,8 @@ def _objective(text: str) -> str | dict[str, Any]:
         numbers = []
     example = parameter.rule.example
     value = numbers[0] if len(numbers) == 1 and not isinstance(example, list) else numbers
+    if isinstance(example, int) and isinstance(value, float) and value.is_integer():
+        value = int(value)
     if not parameter.rule.holds(value):
         shown = ",".join(map(str, example if isinstance(example, list) else [example]))
         raise argparse.ArgumentTypeError(

@@ -20,6 +20,7 @@ from tpnn.cli.frames import column_of, features_of, read_training_table, targets
 from tpnn.cli.output import check_output, counted
 from tpnn.cli.predict import is_of_many_files
 from tpnn.explain.metrics import measure
+from tpnn.loss.objectives import OF_SURVIVAL, is_objective
 
 MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 
@@ -137,11 +138,12 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     task: str = options.task
     if task == "auto":
         task = _guessed_task(options, y)
+    needed = {"--objective": _task_of(options.objective), "--exposure": "regression"}
     for option, value in {"--objective": options.objective, "--exposure": options.exposure}.items():
-        if value is not None and task != "regression":
+        if value is not None and task != needed[option]:
             raise ValueError(
-                f"{option}: is for regression, and this is a task of {task}. Leave it out, or pass "
-                "--task regression."
+                f"{option}: is for {needed[option]}, and this is a task of {task}. Leave it out, "
+                f"or pass --task {needed[option]}."
             )
     if task == "survival" and options.event is None:
         raise ValueError("--event: survival needs it. Name the column of events, or change --task.")
@@ -153,11 +155,16 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     return task
 
 
+def _task_of(objective: Any) -> str:
+    """Task that a loss is for."""
+    return "survival" if is_objective(objective, OF_SURVIVAL) else "regression"
+
+
 def _guessed_task(options: argparse.Namespace, y: Any) -> str:
     if options.event is not None:
         return "survival"
     if options.objective is not None:
-        return "regression"
+        return _task_of(options.objective)
     is_number = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
     return "regression" if is_number and y.nunique() > MAX_CLASS_NUMBERS else "classification"
 
