@@ -302,7 +302,7 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
     """Whether two models consist of the same bits."""
     parts = [
         (*model.tables, *(model.evidence.spreads or ()), model.intercepts,
-         *(model.evidence.baseline or ()), *_of_remainder(model),
+         *_of_baseline(model), *_of_remainder(model),
          *(a for axes in model.encoder.axes.values() for x in axes for a in (x.values, x.weights)))
         for model in (one, other)
     ]  # fmt: skip
@@ -310,6 +310,12 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
     named = (one.components, one.output_names, one.classes, one.shapes, one.link)
     others = (other.components, other.output_names, other.classes, other.shapes, other.link)
     return len(parts[0]) == len(parts[1]) and all(same) and named == others
+
+
+def _of_baseline(model: AnovaModel) -> Iterator[Numbers]:
+    """All arrays of the baseline hazard of a model."""
+    parts = model.evidence.baseline or ()
+    yield from (part for part in parts if isinstance(part, np.ndarray))
 
 
 def _of_remainder(model: AnovaModel) -> Iterator[Numbers]:
