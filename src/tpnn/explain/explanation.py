@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,14 @@ from tpnn.explain.response import DIFFERENCE, RAW, feature_value, is_factor, ref
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
-from tpnn.model.model import AnovaModel, changed, column_scores, part_scores
+from tpnn.model.model import AnovaModel, changed, column_scores, part_names, part_scores
 from tpnn.model.remainder import remainder_name, weighted_parts
 from tpnn.table.axis import Axis
+from tpnn.table.columns import require_pandas
 from tpnn.table.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Names = tuple[str, ...]
 Wanted = str | int | Sequence[str | int]  # a component as a user names it
@@ -276,6 +280,39 @@ class Explanation:
         row = None if reference is None else reference_row(self.model, reference)
         shares = contributions(self.model, self.columns, row)
         return reasons(self.model, self.columns, shares, n_reasons, adverse, as_factor)
+
+    def by_group(self, labels: Any) -> pd.DataFrame:
+        """Mean contribution of every component in each group of the rows, such as a month.
+
+        Parameters
+        ----------
+        labels : array of shape (n_rows,)
+            Group of each row: dates, which are put into months, or any labels. Missing ones are a
+            group of their own.
+
+        Returns
+        -------
+        DataFrame
+            A line for each group, in order: ``n_rows``, the mean of each component and of the
+            remainder, and ``raw score``, the sum of these and the intercept.
+        """
+        self.check_one_output()
+        require_pandas("by_group")
+        import pandas as pd
+
+        scores, column = part_scores(self.model, self.columns), pd.Series(np.asarray(labels))
+        if column.shape != (len(scores),):
+            raise ValueError(
+                f"labels: one for each of the {len(scores)} rows is needed, found {len(column)}. "
+                "Pass a column of the same table."
+            )
+        groups = column.dt.to_period("M") if column.dtype.kind == "M" else column
+        frame = pd.DataFrame(scores, columns=part_names(self.model))
+        frame["raw score"] = self.model.intercept + scores.sum(1)
+        frame.insert(0, "n_rows", 1.0)
+        sums = frame.groupby(groups, dropna=False, sort=True).sum()
+        means = sums.div(sums["n_rows"], axis=0).assign(n_rows=sums["n_rows"].astype(int))
+        return means.rename_axis("group").reset_index()
 
     def steps_from(self, reference: Any) -> FloatArray:
         """Components on every row less those at a reference row, and the remainder last.
