@@ -1,0 +1,344 @@
+"""Plots of predictions beside targets: by feature, by prediction, and of two models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.anova.posterior import LEVEL, normal_quantile
+from tpnn.explain.doubt import share_interval
+from tpnn.explain.plots.labels import label_levels, name_axis, points_along
+from tpnn.explain.plots.style import (
+    BLUE,
+    GREY,
+    INK,
+    LABEL_SIZE,
+    PALE,
+    RED,
+    TICK_SIZE,
+    axes_or_new,
+    tidy,
+)
+from tpnn.model.model import AnovaModel, offset_of
+from tpnn.model.task import Task
+from tpnn.table.words import MISSING_WORD, UNSEEN_WORD, value_word, written
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+N_GROUPS = 10  # of rows, of about the same exposure
+MOST_LEVELS = 30  # that stand apart; the rarest others are one
+REACH = normal_quantile((1 + LEVEL) / 2)
+
+
+class Scored(NamedTuple):
+    """One prediction and one target for each row, (n_rows,) each, per unit of exposure."""
+
+    model: AnovaModel
+    columns: list[FloatArray]
+    task: Task
+    raw: FloatArray
+    offset: FloatArray
+    actual: FloatArray
+    predicted: FloatArray
+    exposure: FloatArray
+
+
+def scored(model: Any, X: Any, y: Any, offset: Any) -> Scored:
+    """Read rows and targets for a model or a fitted estimator with one output."""
+    frozen = getattr(model, "model_", model)
+    if len(frozen.intercepts) > 1 or frozen.evidence.baseline is not None:
+        raise ValueError(
+            "model: this plot needs one prediction and one target for each row, found a model with "
+            "several outputs or of survival. Use the report, or tpnn.metrics."
+        )
+    rows = frozen.encoder.read(X)
+    added = offset_of(frozen, rows, offset)
+    known = np.zeros(rows.n_rows) if added is None else np.asarray(added, np.float64)
+    passed = offset if frozen.encoder.offset_column is None else None
+    raw, task = np.ravel(frozen.raw_scores(rows, passed)), frozen.task.told(y)
+    exposure = np.exp(known) if frozen.link.kind == "rates" else np.ones(rows.n_rows)
+    actual = task.targets(y, rows.n_rows)[:, 0]
+    predicted = np.ravel(frozen.link.inverse(raw))
+    columns = frozen.encoder.columns(rows)
+    return Scored(
+        model=frozen,
+        columns=columns,
+        task=task,
+        raw=raw,
+        offset=known,
+        actual=actual / exposure,
+        predicted=predicted / exposure,
+        exposure=exposure,
+    )
+
+
+class Means(NamedTuple):
+    """Weighted means of rows in groups, (n_groups,) each."""
+
+    exposure: FloatArray
+    actual: FloatArray
+    predicted: FloatArray
+    lower: FloatArray  # interval of 95 % of the mean target
+    upper: FloatArray
+
+
+def grouped_means(rows: Scored, groups: IntArray) -> Means:
+    """Means of targets and predictions in groups that are numbered from 0, without empty ones."""
+    weights, sizes = rows.exposure, np.bincount(groups).astype(float)
+    exposure: FloatArray = np.bincount(groups, weights).astype(np.float64)
+    actual, predicted = (
+        np.bincount(groups, weights * values) / exposure for values in (rows.actual, rows.predicted)
+    )
+    if rows.task.kind == "classes":
+        return Means(exposure, actual, predicted, *share_interval(actual, sizes))
+    errors = weights * (rows.actual - actual[groups])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.sqrt(np.bincount(groups, errors**2) * sizes / (sizes - 1)) / exposure
+    reach = np.where(sizes > 1, REACH * spread, np.nan)
+    return Means(exposure, actual, predicted, actual - reach, actual + reach)
+
+
+def even_groups(ranked: FloatArray, exposure: FloatArray, n_groups: int = N_GROUPS) -> IntArray:
+    """Cut rows, in the order of a column, into groups of about the same exposure; ties together.
+
+    >>> even_groups(np.array([1.0, 1.0, 2.0, 3.0]), np.ones(4), 2)
+    array([0, 0, 1, 1])
+    """
+    order = np.argsort(ranked, kind="stable")
+    below = np.cumsum(exposure[order]) - exposure[order] / 2
+    number = np.minimum(n_groups * below / exposure.sum(), n_groups - 1).astype(np.intp)
+    first = np.r_[True, np.diff(ranked[order]) > 0]
+    number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
+    groups = np.empty(len(ranked), np.intp)
+    groups[order] = np.unique(number, return_inverse=True)[1]
+    return groups
+
+
+def one_way(
+    model: Any, X: Any, y: Any, feature: str, ax: Axes | None = None, *, offset: Any = None
+) -> Axes:
+    """Draw the mean target beside the mean prediction along a feature, with bars of exposure.
+
+    Numbers are cut into about ten groups of the same exposure. Points of the targets have intervals
+    of 95 %. The bars, on an axis of their own, are rows or, where the model has one, exposure.
+
+    Parameters
+    ----------
+    model : AnovaModel or fitted estimator
+        A model with one output: of numbers, counts, amounts or two classes.
+    X, y : table and array
+        Rows that the model has not seen, and their targets.
+    feature : str
+        Name of the feature.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw scores, as in ``predict``.
+    """
+    rows = scored(model, X, y, offset)
+    names = list(rows.model.feature_names)
+    if feature not in names:
+        raise ValueError(f"feature: must be one of the model's, found {feature!r}. It has {names}.")
+    groups, words = _along(rows, names.index(feature))
+    means, places = grouped_means(rows, groups), np.arange(len(words))
+    axes = axes_or_new(ax, max(4.2, 1.6 + 0.24 * len(words)), 3.2)
+    bars = axes.twinx()
+    bars.bar(places, means.exposure, color=PALE, width=0.8, zorder=0)
+    bars.set_ylim(0, 4 * means.exposure.max())
+    bars.set_yticks([])
+    bars.spines[:].set_visible(False)
+    axes.set_zorder(bars.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    _draw_means(axes, places, means)
+    axes.set_xlim(-0.6, len(words) - 0.4)
+    axes.set_ylabel("mean" if rows.task.kind == "numbers" else _share_or_rate(rows))
+    axes.yaxis.label.set_fontsize(LABEL_SIZE)
+    points = points_along(axes.xaxis)
+    label_levels(axes.xaxis, places.tolist(), words, points)
+    name_axis(axes.xaxis, feature, names, "", points)
+    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    tidy(axes)
+    return axes  # type: ignore[no-any-return]
+
+
+def _share_or_rate(rows: Scored) -> str:
+    if rows.task.kind == "classes":
+        return f"share of {rows.task.classes[1]}" if len(rows.task.classes) == 2 else "share"
+    return "mean per unit of exposure" if np.ptp(rows.exposure) else "mean"
+
+
+def _draw_means(axes: Any, places: Any, means: Means) -> None:
+    reach = np.stack([means.actual - means.lower, means.upper - means.actual]).clip(0)
+    axes.errorbar(
+        places, means.actual, np.nan_to_num(reach), fmt="o", color=INK, markersize=4,
+        elinewidth=1, label="actual",
+    )  # fmt: skip
+    axes.plot(places, means.predicted, "-", color=BLUE, linewidth=1.6, label="predicted")
+
+
+def _along(rows: Scored, number: int) -> tuple[IntArray, list[str]]:
+    """Group of each row by a feature, and the groups in words; missing values are the last one."""
+    feature, column = rows.model.encoder.features[number], rows.columns[number]
+    finite, groups, words = np.isfinite(column), np.empty(len(column), np.intp), list[str]()
+    if finite.any() and not feature.levels:
+        groups[finite] = even_groups(column[finite], rows.exposure[finite])
+        for group in range(groups[finite].max() + 1):
+            ends = column[finite][groups[finite] == group]
+            low, high = value_word(feature, ends.min()), value_word(feature, ends.max())
+            words.append(low if low == high else f"{low} to {high}")
+    elif finite.any():
+        shown, codes = np.unique(column[finite], return_inverse=True)
+        sizes = np.bincount(codes, rows.exposure[finite])
+        rare = np.argsort(-sizes, kind="stable")[MOST_LEVELS:]
+        place = np.cumsum(~np.isin(np.arange(len(shown)), rare)) - 1
+        place[rare] = MOST_LEVELS
+        groups[finite] = place[codes]
+        words = [value_word(feature, x) for k, x in enumerate(shown) if k not in set(rare.tolist())]
+        words += ["other levels"] * (len(rare) > 0)
+    for is_odd, word in ((np.isposinf(column), UNSEEN_WORD), (np.isnan(column), MISSING_WORD)):
+        if is_odd.any():
+            groups[is_odd] = len(words)
+            words.append(word)
+    return groups, words
+
+
+def double_lift(
+    models: Mapping[str, Any], X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None
+) -> Axes:
+    """Draw two models beside the targets, from rows that the second puts lower to higher ones.
+
+    Rows are sorted by the difference of raw scores, in ten groups of the same exposure. The better
+    model is the one whose line follows the points. Arguments are those of
+    :func:`tpnn.plots.one_way`; ``models`` has two models by name.
+    """
+    if not isinstance(models, Mapping) or len(models) != 2:
+        raise ValueError(
+            "models: two models by name are needed, as in {'old': old, 'new': new}. "
+            f"Found {len(models) if isinstance(models, Mapping) else type(models).__name__}."
+        )
+    first, second = (scored(model, X, y, offset) for model in models.values())
+    groups = even_groups(second.raw - first.raw, first.exposure)
+    both = [grouped_means(rows, groups) for rows in (first, second)]
+    axes, places = axes_or_new(ax), np.arange(1, len(both[0].actual) + 1)
+    _draw_means(axes, places, both[0])
+    axes.lines[-1].set(color=GREY, label=next(iter(models)))
+    axes.plot(places, both[1].predicted, "-", color=BLUE, linewidth=1.6, label=list(models)[1])
+    axes.set_xticks(places)
+    axes.set_xlabel(f"group, by {' less '.join(list(models)[::-1])}", fontsize=LABEL_SIZE)
+    axes.set_ylabel(_share_or_rate(first), fontsize=LABEL_SIZE)
+    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    tidy(axes)
+    return axes  # type: ignore[no-any-return]
+
+
+def gain(
+    model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None, lorenz: bool = False
+) -> Axes:
+    """Draw the share of the target that the rows with the largest predictions have.
+
+    ``lorenz=True`` begins at the smallest predictions. The dashed line is a model that knows
+    nothing, the grey one a perfect order; the title has the Gini index, the area between curve and
+    dashed line over that of the perfect order. Other arguments are those of
+    :func:`tpnn.plots.one_way`; targets must not be negative.
+    """
+    rows = scored(model, X, y, offset)
+    if rows.actual.min() < 0 or rows.actual.max() <= 0:
+        raise ValueError(
+            "y: shares need targets of at least 0 that are not all 0, found others. Use residuals "
+            "or predicted_actual."
+        )
+    sign, axes = 1.0 if lorenz else -1.0, axes_or_new(ax)
+    curves = {
+        name: _shares(rows, sign * ranked)
+        for name, ranked in (("perfect order", rows.actual), ("model", rows.predicted))
+    }
+    for (name, (x, share)), colour in zip(curves.items(), (GREY, BLUE), strict=True):
+        axes.plot(x, share, color=colour, linewidth=1.6, label=name)
+    axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=0.8)
+    areas = ((np.diff(x) * (share[1:] + share[:-1]) / 2).sum() for x, share in curves.values())
+    best, own = (abs(float(area) - 0.5) for area in areas)
+    axes.set_title(f"Gini {written(own / best if best else 0.0)}", fontsize=LABEL_SIZE, loc="right")
+    end = "smallest" if lorenz else "largest"
+    axes.set_xlabel(f"share of rows with the {end} predictions", fontsize=LABEL_SIZE)
+    axes.set_ylabel("their share of the target", fontsize=LABEL_SIZE)
+    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    tidy(axes)
+    axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
+    return axes  # type: ignore[no-any-return]
+
+
+def _shares(rows: Scored, ranked: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares of exposure and of the target up to each value; rows of one value are one step."""
+    _, steps = np.unique(ranked, return_inverse=True)
+    exposure = np.bincount(steps, rows.exposure)
+    target = np.bincount(steps, rows.exposure * rows.actual)
+    x, share = (np.r_[0.0, np.cumsum(part) / part.sum()] for part in (exposure, target))
+    return x, share
+
+
+def residuals(model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None) -> Axes:
+    """Draw target less prediction against the prediction, and its mean in ten groups.
+
+    Points of the means have intervals of 95 %: where one does not hold zero the model is off.
+    Arguments are those of :func:`tpnn.plots.one_way`.
+    """
+    rows = scored(model, X, y, offset)
+    means = grouped_means(rows, even_groups(rows.predicted, rows.exposure))
+    axes = axes_or_new(ax)
+    style = {"s": 4, "color": BLUE, "alpha": 0.25, "linewidths": 0, "rasterized": True}
+    axes.scatter(rows.predicted, rows.actual - rows.predicted, **style)
+    shift = means._replace(
+        actual=means.actual - means.predicted, lower=means.lower - means.predicted,
+        upper=means.upper - means.predicted,
+    )  # fmt: skip
+    reach = np.nan_to_num(np.stack([shift.actual - shift.lower, shift.upper - shift.actual]))
+    axes.errorbar(means.predicted, shift.actual, reach.clip(0), fmt="o", color=INK, markersize=4)
+    axes.axhline(0.0, color=GREY, linewidth=0.7)
+    return _named(axes, "prediction", "target less prediction")
+
+
+def predicted_actual(
+    model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None
+) -> Axes:
+    """Draw targets against predictions, row by row; on the dashed line they are the same.
+
+    Arguments are those of :func:`tpnn.plots.one_way`.
+    """
+    rows, axes = scored(model, X, y, offset), axes_or_new(ax)
+    style = {"s": 4, "color": BLUE, "alpha": 0.25, "linewidths": 0, "rasterized": True}
+    axes.scatter(rows.predicted, rows.actual, **style)
+    ends = [float(rows.predicted.min()), float(rows.predicted.max())]
+    axes.plot(ends, ends, "--", color=RED, linewidth=1.0)
+    return _named(axes, "prediction", "target")
+
+
+def reliability(model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None) -> Axes:
+    """Draw mean target against mean prediction in about ten groups, as the report does.
+
+    Bars are intervals of 95 %, and the area of a point is its number of rows. Arguments are those
+    of :func:`tpnn.plots.one_way`.
+    """
+    from tpnn.explain.metrics.curves import calibration_groups  # needs scikit-learn
+
+    rows, axes = scored(model, X, y, offset), axes_or_new(ax)
+    target = (rows.actual * rows.exposure)[:, None]
+    (groups,) = calibration_groups(rows.task, target, rows.raw, rows.offset)
+    reach = np.stack([groups.actual - groups.lower, groups.upper - groups.actual])
+    style = {"color": BLUE, "elinewidth": 4, "ecolor": PALE, "fmt": "none"}
+    axes.errorbar(groups.predicted, groups.actual, np.nan_to_num(reach).clip(0), **style)
+    axes.scatter(groups.predicted, groups.actual, 30 * groups.n_rows / groups.n_rows.max())
+    ends = [float(groups.predicted.min()), float(groups.predicted.max())]
+    axes.plot(ends, ends, "--", color=GREY, linewidth=0.8)
+    return _named(axes, "mean prediction", "mean target")
+
+
+def _named(axes: Any, x: str, y: str) -> Axes:
+    axes.set_xlabel(x, fontsize=LABEL_SIZE)
+    axes.set_ylabel(y, fontsize=LABEL_SIZE)
+    tidy(axes)
+    axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
+    return axes  # type: ignore[no-any-return]
