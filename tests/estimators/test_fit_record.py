@@ -16,7 +16,7 @@ from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.pipeline import Solved, finished, refit
 from tpnn.model.task import Task
 from tpnn.search.select import HeldOut, Selection
-from tpnn.solvers.solution import Limits, NoProgress
+from tpnn.solvers.solution import Limits, NoProgress, Stopwatch
 from tpnn.uncertainty.recipe import infer
 
 
@@ -49,7 +49,7 @@ def test_p_values_of_what_a_search_chose_count_the_candidates(found: Solved) -> 
     given = replace(found, posteriors=known.posteriors, tests=known.tests)
     task = Task(found.problem.objective)
     plain, searched = (
-        finished(replace(given, searched=orders), task, has_bands=False).evidence.tests
+        finished(replace(given, searched=orders), task, False, Stopwatch()).evidence.tests
         for orders in (frozenset[int](), frozenset({2}))
     )
     assert plain is not None

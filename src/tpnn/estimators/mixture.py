@@ -345,14 +345,17 @@ def moved(problem: Problem, better: Solution, solution: Solution) -> Solution:
     """Move a solution as far towards a better estimate as held-out rows allow.
 
     They have decided when growth stopped, which favours the solution as it is. So the move goes on
-    until it is worse than the best one by more than the standard error of the difference.
+    until it is worse than the best one by more than the standard error of the difference. Nor may
+    single bags get worse by more: what their mean gains is a parabola, of no use far away.
     """
     between = Candidates(problem, better, solution)
-    losses = [between.loss(share) for share in MOVES]
-    best = between.at(MOVES[int(np.argmin(losses))])
-    errors = [best.change(between.at(share).raw)[1] for share in MOVES]
+    changes = [between.at(0.0).change(between.at(share).raw) for share in MOVES]
+    shares = [share for share, change in zip(MOVES, changes, strict=True) if change[0] <= change[1]]
+    losses = [between.loss(share) for share in shares]
+    best = between.at(shares[int(np.argmin(losses))])
+    errors = [best.change(between.at(share).raw)[1] for share in shares]
     near = [loss - min(losses) <= error for loss, error in zip(losses, errors, strict=True)]
-    return mixed(better, solution, max(compress(MOVES, near)))
+    return mixed(better, solution, max(compress(shares, near)))
 
 
 def with_remainder(model: AnovaModel, problem: Problem, part: DeepPart) -> AnovaModel:

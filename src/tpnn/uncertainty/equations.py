@@ -159,7 +159,7 @@ class Covariance(Protocol):
     def squares(self, rows: RealArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K)."""
 
-    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+    def without(self, rows: RealArray, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,): S as if it had not seen some scaled rows A (n, K).
 
         Raises LinAlgError where these claim more than all of the information.
@@ -195,9 +195,9 @@ class Factored:
         """Variance x' S x of each row x of (n, K)."""
         return column_squares(self.whitened.astype(rows.dtype) @ rows.T)
 
-    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+    def without(self, rows: RealArray, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,), with B = A V': V' (I - B' B)^-1 V v."""
-        seen, right = rows @ self.whitened.T, self.whitened @ values
+        seen, right = rows @ self.whitened.T.astype(rows.dtype), self.whitened @ values
         if len(seen) > seen.shape[1]:
             return np.asarray(self.whitened.T @ _left(seen.T @ seen, right))
         return np.asarray(self.whitened.T @ (right + seen.T @ _left(seen @ seen.T, seen @ right)))
@@ -235,15 +235,16 @@ class Reduced:
         squares = exact**2 @ self.prior - column_squares(self.reduction @ exact.T)
         return np.maximum(squares, 0.0)
 
-    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+    def without(self, rows: RealArray, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,): S v + S A' (I - A S A')^-1 A S v."""
-        seen = rows * self.prior - (rows @ self.reduction.T) @ self.reduction
-        return self.times(values) + seen.T @ _left(seen @ rows.T, seen @ values)
+        exact = rows.astype(np.float64)
+        seen = exact * self.prior - (exact @ self.reduction.T) @ self.reduction
+        return self.times(values) + seen.T @ _left(seen @ exact.T, seen @ values)
 
 
-def _left(seen: FloatArray, values: FloatArray) -> FloatArray:
+def _left(seen: RealArray, values: RealArray) -> FloatArray:
     """(I - H)^-1 v for a share H of the information, whose eigenvalues are between 0 and 1."""
-    inverse = inverse_factor((1 + SMALLEST_LEFT) * np.eye(len(seen)) - seen)
+    inverse = inverse_factor((1 + SMALLEST_LEFT) * np.eye(len(seen), dtype=seen.dtype) - seen)
     return np.asarray(inverse.T @ (inverse @ values))
 
 
@@ -254,14 +255,17 @@ class Coefficients:
     mean: FloatArray  # (K,)
     covariance: Covariance
     precision: FloatArray  # (K,): 1 / tau of the prior
+    # (K, K): covariance where the scores of rows have another one than their precisions say
+    robust: FloatArray | None = None
 
     def of(self, places: IntArray) -> Coefficients:
         """Posterior of some coefficients."""
         return Coefficients(self.mean[places], self.covariance.of(places), self.precision[places])
 
     def root(self) -> FloatArray:
-        """Lower triangle R with covariance = R R'."""
-        covariance, size = self.covariance.matrix, len(self.mean)
+        """Lower triangle R with covariance = R R'; the robust one, where it is known."""
+        covariance = self.covariance.matrix if self.robust is None else self.robust
+        size = len(self.mean)
         jitter = RELATIVE_JITTER * np.trace(covariance) / max(size, 1)
         root: FloatArray = np.linalg.cholesky(covariance + jitter * np.eye(size))
         return root

@@ -128,6 +128,23 @@ class LinearModel:
         self.residual, self.precision = residual - mean, precision
         return response - residual + mean
 
+    def add_robust(self, scores: RowScores) -> None:
+        """Give the posteriors the covariance S D S + S M S, with M of the scores of rows.
+
+        With M = G, which precisions claim, it is S.
+        """
+        known: dict[int, Coefficients] = {}
+        for group in self.groups:
+            design = replace(group.design, step=self.step)
+            centre = group.design.sums(self.precision) / float(self.precision.sum())
+            covariance, square = group.covariance.matrix, scores.square(design, centre)
+            square[np.diag_indices_from(square)] += group.diagonal
+            robust = covariance @ square @ covariance
+            for number, place in zip(group.numbers, group.design.places, strict=True):
+                own = replace(self.posteriors[number], robust=robust[np.ix_(place, place)])
+                known.setdefault(number, own)
+        self.posteriors = [known[number] for number in range(len(known))]
+
     def left_out(self, held_out: BoolArray, limits: Limits) -> FloatArray:
         """Posterior means (K, n_bags) without the rows (n, n_bags) that each bag holds out.
 
@@ -145,8 +162,9 @@ class LinearModel:
             weighted = precision * self.residual[rows]
             for group, centre in zip(reversed(self.groups), reversed(centres), strict=True):
                 right = replace(group.design, codes=codes, step=1).sums(weighted)
-                seen = replace(group.design, codes=few, step=1).block(0, len(some)) - centre
-                seen *= np.sqrt(factor * precision[some, None])
+                seen = replace(group.design, codes=few, step=1).block(0, len(some))
+                seen -= centre.astype(np.float32)
+                seen *= np.sqrt(factor * precision[some, None]).astype(np.float32)
                 right -= weighted.sum() * centre
                 try:
                     lost = group.covariance.without(seen, right)
@@ -176,6 +194,46 @@ class LinearModel:
         residual -= group.design.values(change)
         self.beta[group.columns] = before + change
         return Coefficients(before + change, group.covariance, group.diagonal)
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """Slopes of the loss at held-out scores: what rows, or groups of rows, say by themselves."""
+
+    slopes: FloatArray  # (n,), times the number of rows that a row stands for, over the dispersion
+    masses: FloatArray  # (n,), that number
+    groups: IntArray | None  # (n,), increasing, where the user named them
+
+    def square(self, design: Design, centre: FloatArray) -> FloatArray:
+        """Covariance (K, K) of their sum: of the functions, centred, times the slopes.
+
+        Copies of a row are independent. Of many rows without groups some stand for all.
+        """
+        if self.groups is not None:
+            return self._by_group(replace(design, step=1), centre, self.groups)
+        all_weights = self.slopes**2 / np.maximum(self.masses, SMALLEST_MASS)
+        weights = all_weights[design.rows]
+        total = max(float(weights.sum()), SMALLEST_MASS)
+        gap = design.sums(weights) / total - centre
+        factor = float(all_weights.sum()) / total
+        return np.asarray(factor * (design.gram(weights) + total * np.outer(gap, gap)))
+
+    def _by_group(self, design: Design, centre: FloatArray, groups: IntArray) -> FloatArray:
+        square, rest, last = np.zeros((design.size, design.size)), np.zeros(design.size), -1
+        for low in range(0, len(groups), ROWS_PER_BLOCK):
+            high = min(low + ROWS_PER_BLOCK, len(groups))
+            rows = (design.block(low, high) - centre) * self.slopes[low:high, None]
+            starts = np.flatnonzero(np.diff(groups[low:high], prepend=-1))
+            sums = np.add.reduceat(rows, starts)
+            if groups[low] == last:
+                sums[0] += rest
+            else:
+                square += np.outer(rest, rest)
+            square += sums[:-1].T @ sums[:-1]
+            rest, last = sums[-1], groups[high - 1]
+        n_groups = int(groups[-1]) + 1
+        square += np.outer(rest, rest)
+        return square * n_groups / max(n_groups - 1, 1)
 
 
 def _equations(
@@ -364,9 +422,15 @@ def p_value(posterior: Coefficients) -> float:
     kept = a > SMALLEST_SHARE * max(a[-1], 0.0)
     if not kept.any():
         return 1.0
-    a, score = a[kept], (inverse @ posterior.mean) @ vectors[:, kept]
-    weights = 1 / (a + a[-1] / DETECTABLE)
-    return chi_square_tail(a * weights, float(weights @ score**2))
+    a, vectors = a[kept], vectors[:, kept]
+    score, weights = (inverse @ posterior.mean) @ vectors, 1 / (a + a[-1] / DETECTABLE)
+    spread = a * weights
+    if posterior.robust is not None:
+        scaled = (inverse @ vectors) * np.sqrt(weights)
+        own = (vectors * np.sqrt(weights)).T @ (posterior.precision[:, None] * vectors)
+        square = scaled.T @ posterior.robust @ scaled - own * np.sqrt(weights)
+        spread = np.linalg.eigvalsh(square).clip(SMALLEST_SHARE * spread.max())
+    return chi_square_tail(spread, float(weights @ score**2))
 
 
 def chi_square_tail(weights: FloatArray, value: float) -> float:

@@ -29,6 +29,7 @@ from tpnn.uncertainty.linear_model import (
     PURPOSE,
     LinearModel,
     RowErrors,
+    RowScores,
     ZeroTest,
     most_functions,
     rough_variance,
@@ -229,6 +230,7 @@ def smooth_posteriors(
         LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
         for number in range(n_outputs)
     ]
+    slopes = masses[:, None] * working.slopes(scores)[0] / dispersion
     is_parabola = problem.objective.kind == "numbers"
     for _ in range(1 if is_parabola else MOST_REWEIGHTINGS):
         slope, curvature = working.slopes(scores)
@@ -241,6 +243,9 @@ def smooth_posteriors(
         scores = bags.offsets + np.column_stack(fits)
         if np.average(np.abs(scores - before), weights=precision) < NEGLIGIBLE_CHANGE:
             break
+    named = problem.distinct.groups if problem.distinct.are_named else None
+    for model, slope in zip(models, slopes.T, strict=True):
+        model.add_robust(RowScores(slope, masses, named))
     return models
 
 

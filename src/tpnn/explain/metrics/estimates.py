@@ -136,7 +136,7 @@ def lift_estimate(name: str, actual: FloatArray, predicted: FloatArray) -> Estim
 def slope_estimate(name: str, actual: FloatArray, raw: FloatArray) -> Estimate:
     """Slope of the logistic regression of labels on raw scores; 1 where these are calibrated."""
     design = np.column_stack([np.ones_like(raw), raw])
-    coefficients = np.array([0.0, 1.0])
+    coefficients = np.zeros(2)  # from scores that are far off, Newton's steps would run away
     for _ in range(N_NEWTON):
         means = 1 / (1 + np.exp(-np.clip(design @ coefficients, -500, 500)))
         scores = design * (actual - means)[:, None]  # (n_rows, 2)
