@@ -70,8 +70,14 @@ class DeepBag:
     @property
     def questions(self) -> set[tuple[int, int]]:
         """Columns and cuts of all nodes that divide their rows."""
-        nodes = [step for tree in self.trees for step in zip(*tree[:2], strict=True)]
-        return {(int(column), int(cut)) for column, cut in nodes if cut < MOST_CODES}
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *map(_asked, self.trees)]))
+        questions = (divmod(key, MOST_CODES + 1) for key in keys.tolist())
+        return {(column, cut) for column, cut in questions if cut < MOST_CODES}
+
+
+def _asked(tree: Tree) -> IntArray:
+    """Return a number for each node of a tree, made of its column and its cut."""
+    return tree.columns * (MOST_CODES + 1) + tree.cuts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,17 +276,20 @@ def _bag_trees(
     node_codes: Sequence[IntArray],  # of each feature: code of each node
 ) -> Trees:
     builder = TreeBuilder(features, problem.objective.n_outputs)
-    asked: dict[tuple[int, int], int] = {}
-    for tree in bag.trees:
-        nodes, children, leaves = unfold(tree.columns, tree.cuts)
-        questions, steps = list[int](), (tree.columns[nodes], tree.cuts[nodes])
-        for column, cut in zip(*(array.tolist() for array in steps), strict=True):
-            if (column, cut) not in asked:
-                j = int(bag.columns.features[column])
-                right = goes_right(features[j], node_codes[j], bag.columns.codes[column] > cut)
-                asked[column, cut] = builder.question(j, right)
-            questions.append(asked[column, cut])
-        builder.add(np.array(questions, np.int32), children, tree.values[leaves])
+    parts = [unfold(tree.columns, tree.cuts) for tree in bag.trees]
+    steps = [_asked(tree)[part[0]] for tree, part in zip(bag.trees, parts, strict=True)]
+    of_nodes = np.concatenate([np.zeros(0, np.int64), *steps])
+    keys, firsts, places = np.unique(of_nodes, return_index=True, return_inverse=True)
+    numbers = np.empty(len(keys), np.int32)
+    for first in np.argsort(firsts):  # in the order in which the trees ask
+        column, cut = divmod(int(keys[first]), MOST_CODES + 1)
+        j = int(bag.columns.features[column])
+        right = goes_right(features[j], node_codes[j], bag.columns.codes[column] > cut)
+        numbers[first] = builder.question(j, right)
+    ends = np.cumsum([len(each) for each in steps])[:-1]
+    questions = np.split(numbers[places], ends)
+    for asked, tree, (_, children, leaves) in zip(questions, bag.trees, parts, strict=False):
+        builder.add(asked, children, tree.values[leaves])
     return builder.trees()
 
 

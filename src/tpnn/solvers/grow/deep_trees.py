@@ -182,12 +182,10 @@ def _sampled(permitted: Any, share: float, seed: Any) -> Any:
 
 
 @compiled(inline="always")
-def _best_question(
-    sums: Any, n_leaves: int, asked: Any, sizes: Any, units: Any, ridge: float
-) -> Any:
+def _best_question(sums: Any, starts: Any, asked: Any, sizes: Any, units: Any, ridge: float) -> Any:
     """Return the best column among those that may be asked about, and its best cut.
 
-    The column is -1 if no question gains anything.
+    The column is -1 if no question gains anything. A leaf without rows has no sums.
     """
     best, best_column, best_cut = 0.0, -1, 0
     running, gains = np.empty(MOST_CODES, np.int64), np.empty(MOST_CODES)
@@ -196,7 +194,9 @@ def _best_question(
         if not asked[column] or n_codes < 2:
             continue
         gains[:n_codes] = 0.0
-        for leaf in range(n_leaves):
+        for leaf in range(len(starts) - 1):
+            if starts[leaf] == starts[leaf + 1]:
+                continue
             for output in range(sums.shape[2]):
                 cells = sums[leaf, column, output]
                 _add_gains(cells, n_codes, units[output], ridge, running, gains)
@@ -243,9 +243,14 @@ def _sum_children(
     sums: Any,
     halves: Any,
 ) -> None:
-    """Sum over the children of all leaves, given the sums of the leaves; ``starts`` are theirs."""
+    """Sum over the children of all leaves, given the sums of the leaves; ``starts`` are theirs.
+
+    What has no rows is left as it is: nobody looks there.
+    """
     for leaf in range(n_leaves):
         first, middle, last = starts[2 * leaf], starts[2 * leaf + 1], starts[2 * leaf + 2]
+        if first == last:
+            continue
         small, large, low, high = 2 * leaf, 2 * leaf + 1, first, middle
         if middle - first > last - middle:
             small, large, low, high = large, small, middle, last
@@ -298,7 +303,12 @@ def _ask_level(
             used[first, n_used] = -1
         some = _sampled(permitted, rules.column_share, scrambled(seed + np.uint64(first)))
         column, cut = _best_question(
-            sums[first : first + width], width, some, sizes, units, rules.ridge
+            sums[first : first + width],
+            starts[first : first + width + 1],
+            some,
+            sizes,
+            units,
+            rules.ridge,
         )
         if column < 0:
             continue
