@@ -336,7 +336,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
 
     def report(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         X: Any = None,
         y: Any = None,
         title: str = "Model report",
@@ -347,8 +347,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        path : path
-            Where to write the page.
+        path : path, optional
+            Where to write the page; without one it is only shown, by a notebook.
         X, y : table and targets, optional
             Rows that the model has not seen. They are scored and used to measure concurvity, and
             the page contains up to 200 of them as starting points.

@@ -13,6 +13,7 @@ from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 
 COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest saturates
+VEIL = 0.65  # how much of a colour paper covers where the band holds "no effect"
 EXPECTED_NEAR = 12.0  # rows that a neighbourhood would hold if the features were independent
 
 

@@ -22,6 +22,7 @@ from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.contrast import Contrast, contrast_of
 from tpnn.explain.contributions import Reason, contributions, reasons
 from tpnn.explain.response import DIFFERENCE, RAW, feature_value, is_factor, reference_row
+from tpnn.explain.strip import strip
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
@@ -94,6 +95,10 @@ class Explanation:
     def __repr__(self) -> str:
         rows = "" if self.rows is None else f", {self.rows.n_rows} rows"
         return f"Explanation({self.model!r}{rows})"
+
+    def _repr_html_(self) -> str:
+        """Show the largest components in a notebook, as small charts."""
+        return strip(self)
 
     def of(self, output: str) -> Explanation:
         """Explanation of one output of several: a class, a quantile or a target, by its name."""

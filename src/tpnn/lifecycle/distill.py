@@ -50,7 +50,7 @@ class DistilledModel(TPNNRegressor):
 
     def report(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         X: Any = None,
         y: Any = None,
         title: str = "Report of a black box",

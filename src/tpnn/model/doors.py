@@ -35,9 +35,13 @@ def explain(model: AnovaModel, X: Any = None) -> Explanation:
 
 
 def report(
-    model: AnovaModel, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    model: AnovaModel,
+    path: str | os.PathLike[str] | None = None,
+    X: Any = None,
+    y: Any = None,
+    **options: Any,
 ) -> Report:
-    """Write the model as one page in which it runs; see ``tpnn.explain.report.write_report``."""
+    """Write or show a page in which the model runs; see ``tpnn.explain.report.write_report``."""
     from tpnn.explain.report import write_report
 
     return write_report(model, path, X, y, **options)

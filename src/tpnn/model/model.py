@@ -169,6 +169,11 @@ class AnovaModel:
             f"order {max(self.components.orders, default=0)}, {self.link.name} link{outputs})"
         )
 
+    def _repr_html_(self) -> str:
+        """Show the largest components in a notebook, as small charts."""
+        html: str = self.explain()._repr_html_()
+        return html
+
     @cached_property
     def task(self) -> Task:
         """What the model predicts, and the loss that it is judged by."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn.explain.doubt import COLOUR_RANK, colour_limit, without_rows
+from tpnn.explain.doubt import COLOUR_RANK, VEIL, colour_limit, without_rows
 from tpnn.explain.plots.axes import (
     PAIR_RANKS,
     even_places,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from tpnn.explain.explanation import Explanation, Wanted
 
 SLICE_RANKS = (0.1, 0.5, 0.9)  # of the third feature, where a component of order 3 is cut
-VEIL = 0.65  # how much of a colour paper covers where the band holds "no effect"
 HATCH = "/////"  # of cells without rows
 CONTOUR_SHARES = (0.5, 0.9)  # of the rows that a contour encloses
 N_CONTOUR_BINS = 24

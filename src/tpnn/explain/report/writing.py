@@ -8,7 +8,7 @@ import math
 import os
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ FRAME_HEAD = '<head>\n<base href="about:srcdoc">'  # without it, links are those
 
 @dataclass(frozen=True)
 class Report:
-    """A page that was written: its path, which ``open`` accepts too; a notebook shows the page.
+    """A page: its path, if it was written, which ``open`` accepts too; a notebook shows the page.
 
     Parameters
     ----------
-    path : Path
-        Where the page is.
+    path : Path or None
+        Where the page is; None for one that was not written.
+    page : str
+        The text of a page that was not written.
 
     Examples
     --------
@@ -40,9 +42,14 @@ class Report:
     'report.html'
     """
 
-    path: Path
+    path: Path | None
+    page: str = field(default="", repr=False)
 
     def __fspath__(self) -> str:
+        if self.path is None:
+            raise TypeError(
+                "path: this report was not written to a file, so it has none. Call report(path)."
+            )
         return os.fspath(self.path)
 
     def _repr_html_(self) -> str:
@@ -51,13 +58,19 @@ class Report:
         The frame holds the page itself: notebooks may not open files of other folders. Its links
         stay in it.
         """
+        if self.path is None:
+            return _framed(self.page)
         link = f'<a href="{escape(self.path.as_posix())}">{escape(str(self.path))}</a>'
         if not self.path.is_file():
             return link
-        text = self.path.read_text(encoding="utf-8").replace("<head>", FRAME_HEAD, 1)
-        page = escape(text)
-        style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
-        return f'{link}<iframe style="{style}" srcdoc="{page}"></iframe>'
+        return link + _framed(self.path.read_text(encoding="utf-8"))
+
+
+def _framed(page: str) -> str:
+    """Put a page into a frame of its own."""
+    text = escape(page.replace("<head>", FRAME_HEAD, 1))
+    style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
+    return f'<iframe style="{style}" srcdoc="{text}"></iframe>'
 
 
 PAGE = Path(__file__).parent / "page"
@@ -69,7 +82,7 @@ SCRIPTS = (
 
 def write_report(
     model: AnovaModel,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     X: Any = None,
     y: Any = None,
     *,
@@ -84,8 +97,8 @@ def write_report(
     ----------
     model : AnovaModel
         The model.
-    path : path
-        Where to write the page.
+    path : path, optional
+        Where to write the page; without one it is only shown, by a notebook.
     X : table, optional
         Rows to measure concurvity on and to start from; the page holds up to 200 of them.
     y : array, optional
@@ -130,6 +143,8 @@ def write_report(
     shown = summarise(model, explanation, checked_offset(added, n_rows))
     summary = texts | shown | describe(fit, metrics)
     page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
+    if path is None:
+        return Report(None, page.decode())
     write_file(path, page)
     return Report(Path(path))
 
