@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo quick test lint types check browser runtime rivals benchmark docs clean
+.PHONY: demo quick test lint types check browser runtime release rivals benchmark docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 NEEDS := $(BIN)/python pyproject.toml constraints.txt
@@ -53,6 +53,9 @@ browser: ## find Chromium for the tests of the report, or install it where apt-g
 
 runtime: $(BIN)/python ## the wheel of tpnn-runtime, which predicts with NumPy alone
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist ./runtime
+
+release: $(BIN)/python ## build, check and try both distributions in clean environments, into dist/
+	$(BIN)/python .ci/release.py dist
 
 rivals: $(VENV)/.group-benchmarks ## the libraries beside which tpnn is measured
 

@@ -212,3 +212,12 @@ def test_what_is_not_installed_is_named_with_what_to_do() -> None:
     assert frame == summary
     assert frame.startswith("to_frame: needs pandas, which is not installed. Run: pip")
     assert re.match(r"TPNNRegressor: needs the package '\w+', .* pip install tpnn$", estimator)
+
+
+def test_the_conda_recipe_needs_what_the_package_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    recipe = (ROOT / "contrib" / "conda" / "meta.yaml").read_text("utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    needed = {line.strip("- ").replace(" ", "") for line in run.splitlines()}
+    assert needed == {*project["dependencies"], f"python{project['requires-python']}"}
+    assert f'set version = "{tpnn.__version__}"' in recipe
