@@ -47,6 +47,7 @@ RECORDS = (  # what methods return
     "model.summary.Summary",
     "model.summary.SummaryLine",
     "explain.component_table.ComponentTable",
+    "explain.contrast.Contrast",
     "explain.contributions.Reason",
     "explain.concurvity.Concurvity",
     "explain.explanation.SobolIndices",
