@@ -50,6 +50,7 @@ RECORDS = (  # what methods return
     "explain.contrast.Contrast",
     "explain.contributions.Reason",
     "explain.concurvity.Concurvity",
+    "explain.contrast.Contrast",
     "explain.explanation.SobolIndices",
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
