@@ -130,8 +130,9 @@ def test_importance_is_the_l1_norm(explanation: Explanation, sample: np.ndarray)
     """Exact under the node masses; between nodes |f| is only nearly linear."""
     importance = explanation.importance()
     assert list(importance.values()) == sorted(importance.values(), reverse=True)
+    bend = 0.01 * max(importance.values())  # small pairs change their sign between coarse nodes
     for names, scores in zip(explanation.model.component_names, sample.T, strict=True):
-        assert importance[names] == pytest.approx(np.abs(scores).mean(), rel=0.05, abs=2e-3)
+        assert importance[names] == pytest.approx(np.abs(scores).mean(), rel=0.05, abs=bend)
 
 
 def test_normalised_importance_is_relative_to_the_largest(explanation: Explanation) -> None:
