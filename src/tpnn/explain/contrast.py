@@ -37,11 +37,17 @@ class Contrast(NamedTuple):
         Of the raw score.
     error : float
         Standard error of the difference.
-    lower, upper : float
-        Ends of its interval.
-    ratio, ratio_lower, ratio_upper : float
+    lower : float
+        Lower end of its interval.
+    upper : float
+        Upper end.
+    ratio : float
         The same as a relativity, odds ratio or hazard ratio, exp(difference); NaN where the link is
         neither a logarithm nor a logit.
+    ratio_lower : float
+        Lower end of its interval.
+    ratio_upper : float
+        Upper end.
     p_value : float
         Smallest p for which the interval of level 1 - p does not hold zero.
     """
