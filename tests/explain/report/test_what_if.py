@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.explain.report.browser import open_page
 from tests.models import table_model
 from tpnn.explain.report import write_report
+from tpnn.table.words import MINUS
 
 TYPE = """const field = document.getElementById(`value-${arguments[0]}`);
   field.value = arguments[1];
@@ -92,3 +94,14 @@ def test_a_filter_without_a_match_says_so(opened: Any, driver: Any) -> None:
     driver.execute_script("report.filter()")
     assert not none.is_displayed()
     assert driver.find_element("id", "list").is_displayed()
+
+
+def test_the_contributions_add_up_on_the_page(opened: Any, driver: Any) -> None:
+    """As they are written, in every row."""
+    for row in range(0, 40, 4):
+        driver.execute_script("report.setAll(report.data.rows[arguments[0]])", row)
+        words = driver.find_element("id", "sum").get_property("textContent")
+        average, part, whole = map(float, re.findall(r"[+-]?[\d.]*\d", words.replace(MINUS, "-")))
+        assert average + part == pytest.approx(whole, abs=1e-9)
+        ask = "return [report.data.intercept[0], report.answer.raw[0]]"
+        assert [average, whole] == pytest.approx(driver.execute_script(ask), rel=0.006, abs=0.006)

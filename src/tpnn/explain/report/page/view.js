@@ -268,6 +268,17 @@ class View {
     const others = rest.length ? this.contribution(make("span", {textContent: `${rest.length} others`}), left, largest, texts.at(-2)) : null;
     fold(byId("contributions"), rows, others);
     this.showRest(largest, texts.at(-1));
+    this.showSum();
+  }
+
+  // That average, contributions and offset add up to the raw score, also as they are written.
+  showSum() {
+    const {intercept, link} = this.data, raw = this.answer.raw[this.output], average = intercept[this.output];
+    const unit = 10 ** (power(Math.max(Math.abs(raw), Math.abs(average)) || 1) - 2), rounded = x => Math.round(x / unit) * unit;
+    const parts = [rounded(average), rounded(raw) - rounded(average) - rounded(this.offset), rounded(this.offset), rounded(raw)];
+    const [all, part, offset, whole] = column(parts, 2 * unit), plus = text => text.startsWith("−") ? text : "+" + text;
+    const terms = [`average ${all}`, `contributions ${plus(part)}`, ...(this.offset ? [`offset ${plus(offset)}`] : [])];
+    byId("sum").textContent = `${terms.join(", ")}: together ${link === "identity" ? "the prediction" : "the raw score"} ${whole}.`;
   }
 
   // The remainder of the case, as the last contribution.
