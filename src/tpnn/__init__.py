@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
     from tpnn.estimators.verify import verify
+    from tpnn.estimators.warm_up import warmup
     from tpnn.explain import metrics, plots
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.stability import stability, stability_scores
@@ -84,6 +85,7 @@ __all__ = [
     "tariff",
     "validate",
     "verify",
+    "warmup",
 ]
 
 _SUBMODULES = {
@@ -126,6 +128,7 @@ _HOMES = {
     "tariff": "tpnn.lifecycle.tariff",
     "validate": "tpnn.lifecycle.validate.validate",
     "verify": "tpnn.estimators.verify",
+    "warmup": "tpnn.estimators.warm_up",
 }
 
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing
