@@ -350,6 +350,21 @@ def replay_digest(model: AnovaModel, edited: AnovaModel) -> str:
     return digest(model)
 
 
+def test_each_output_has_its_own_rounding() -> None:
+    """One output is flat, and edits of one with small numbers are not lost beside large ones."""
+    model = random_model(2, 1, n_outputs=2)
+    model = replace(model, output_names=("large", "small"))
+    name = model.feature_names[0]
+    flat = model.edit(name, flatten=True, output="small")
+    assert not flat.tables[0][..., 1].any()
+    units = np.array([1e12, 1e-12])
+    model = replace(model, tables=tuple(table * units for table in model.tables))
+    doubled = model.edit(name, scale=2.0, output="small")
+    before, after = (m.tables[0][..., 1] for m in (model, doubled))
+    assert np.allclose(after, 2 * before, rtol=1e-9, atol=0)
+    assert np.array_equal(doubled.tables[0][..., 0], model.tables[0][..., 0])
+
+
 def test_only_components_can_be_left_out(models: dict[int, AnovaModel]) -> None:
     with pytest.raises(ValueError, match=r"^without: must be a component of the model"):
         models[2].edit("age", without=True).edit("age", without=True)

@@ -142,8 +142,11 @@ def _plus(
         for s in subsets
     }
     shift, parts = purify_tables(zeros | {component: added}, model.encoder.axes)
-    rounding = rounding_error([*model.tables, added])
-    kept = {s: part for s, part in parts.items() if np.abs(part).max(initial=0.0) > rounding}
+    outputs = range(len(model.intercepts))  # each with a unit of its own
+    rounding = np.array(
+        [rounding_error([t[..., k] for t in (*model.tables, added)]) for k in outputs]
+    )
+    kept = {s: part for s, part in parts.items() if (np.abs(part) > rounding).any()}
     components = ComponentSet((*model.components, *kept))
     tables = zeros | tables_by_component(model)
     old = model.evidence
@@ -165,9 +168,10 @@ def _plus(
     return new, set(kept)
 
 
-def _unless_rounding(table: FloatArray, rounding: float) -> FloatArray:
-    """Table, or zeros where nothing is left of it but rounding."""
-    return table if np.abs(table).max(initial=0.0) > rounding else np.zeros_like(table)
+def _unless_rounding(table: FloatArray, rounding: FloatArray) -> FloatArray:
+    """Table (M_1, ..., M_d, K), with zeros for outputs of which nothing but rounding is left."""
+    largest = np.abs(table).max(tuple(range(table.ndim - 1)), initial=0.0)
+    return np.where(largest > rounding, table, 0.0)
 
 
 def _moved_components(before: AnovaModel, after: AnovaModel) -> set[Component]:
