@@ -24,7 +24,7 @@ from sklearn.base import clone
 import tpnn
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import TPNNRegressor
-from tpnn.solvers.grow.engine import BagGrower
+from tpnn.solvers.grow.deep import DeepGrowth
 
 ENDLESS_GROWTH = with_solver(QUICK, max_rounds=10**9, patience=10**9)
 ENDLESS_DESCENT = with_solver(QUICK_DESCENT, max_steps=10**9, patience=10**9)
@@ -38,15 +38,15 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         {**ENDLESS_GROWTH, "shapes": {"smooth": "increasing"}},
     ),
     "triples": (
-        "tpnn.solvers.grow.triples", "CuboidForest", "visit",
+        "tpnn.solvers.grow.deep", "DeepGrowth", "_rules_of",
         {**QUICK, "interactions": [(0, 1, 3)]},
     ),
     "judging triples": (
-        "tpnn.solvers.grow.triples", "CuboidForest", "visit", {**QUICK, "order": 3},
+        "tpnn.solvers.grow.deep", "DeepGrowth", "_rules_of", {**QUICK, "order": 3},
     ),
-    "deep trees": ("tpnn.solvers.grow.deep", "DeepGrowth", "_rules_of", ENDLESS_GROWTH),
+    "deep trees": ("tpnn.solvers.grow.deep", "DeepGrowth", "_rules_of", QUICK),
     "four features": (
-        "tpnn.solvers.grow.box_trees", "BoxForest", "visit",
+        "tpnn.solvers.grow.deep", "DeepGrowth", "_rules_of",
         {**QUICK, "interactions": [(0, 1, 2, 3)]},
     ),
     "gradient descent": ("tpnn.solvers.descent.cpu", "_Part", "advance", ENDLESS_DESCENT),
@@ -85,8 +85,8 @@ def test_an_interrupt_stops_every_stage(
     X, y = table
     model = clone(TPNNRegressor(**{**settings, "solver": QUICK["solver"]})).fit(X, y)
     old, solver = dict(vars(model)), clone(settings["solver"])
-    if owner in ("CuboidForest", "BoxForest"):  # lower orders end as usual
-        make_endless(owner, monkeypatch)
+    if owner == "DeepGrowth":  # what grows before it ends as usual
+        make_endless(monkeypatch)
     kind = getattr(import_module(module), owner)
     spy = Interrupting(getattr(kind, method), at_call=3)
     monkeypatch.setattr(kind, method, spy)
@@ -98,16 +98,14 @@ def test_an_interrupt_stops_every_stage(
     assert all(value is old[name] for name, value in fitted.items())
 
 
-def make_endless(forest: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a forest grow for as long as nothing stops it."""
-    grow = BagGrower.grow
+def make_endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make deep trees grow for as long as nothing stops them."""
+    grow = DeepGrowth.grow
 
-    def endless(grower: BagGrower, grown: Any, *sides: Any) -> Any:
-        if type(grown).__name__ == forest:
-            grower = replace(grower, max_rounds=10**9, patience=10**9)
-        return grow(grower, grown, *sides)
+    def endless(growth: DeepGrowth, n_bags: int | None = None) -> Any:
+        return grow(replace(growth, max_rounds=10**9, patience=10**9), n_bags)
 
-    monkeypatch.setattr(BagGrower, "grow", endless)
+    monkeypatch.setattr(DeepGrowth, "grow", endless)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")

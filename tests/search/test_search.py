@@ -255,6 +255,7 @@ def test_probes_leave_time_for_the_fit(
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     X = np.random.default_rng(0).normal(size=(400, 35))  # more pairs than are all included
     settings = {"n_bags": 3, "random_state": 0, "verbose": 0, "max_nodes": 16, "selection": "none"}
+    settings |= {"order": 2}
     model = TPNNRegressor(solver=Spy(max_rounds=10), time_limit=seconds, **settings)
     assert model.fit(X, X[:, 0] * X[:, 1]).history_[0]["stage"] == "search"
     *probes, fit = asked

@@ -19,8 +19,9 @@ from tpnn.solvers.solver import Solver
 
 MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
-MOST_JUDGED_ROWS = 2_000_000  # more confirm no better
-N_STANDARD_ERRORS_CONFIRMED = 1.5  # by which the held-out loss must fall
+MOST_JUDGED_ROWS = 250_000  # more confirm no better
+N_STANDARD_ERRORS_CONFIRMED = 2.0  # by which the held-out loss must fall
+CLEAR_FALL = 2.0  # times the largest rise by a candidate
 KEPT_SHARE_OF_FALL = 0.95
 NAMES = {2: "pairs", 3: "triples"}
 
@@ -110,9 +111,11 @@ def _with_most_of_the_fall(falls: FloatArray) -> list[int]:
     """List the candidates, best first, that together have most of the fall of the loss.
 
     A useless candidate makes the loss rise as often as fall. So the fall of all is their sum, rises
-    included: the falls of the useless ones cancel.
+    included: the falls of the useless ones cancel. A fall that is not clearly larger than any rise
+    may be one of theirs.
     """
     best_first = np.argsort(-falls, kind="stable")
     gains = falls[best_first].clip(0)
     count = int(np.searchsorted(np.cumsum(gains), KEPT_SHARE_OF_FALL * falls.sum())) + 1
-    return [int(index) for index in best_first[:count] if falls[index] > 0]
+    noise = max(-CLEAR_FALL * falls.min(), 0.0)
+    return [int(index) for index in best_first[:count] if falls[index] > noise]

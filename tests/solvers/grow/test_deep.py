@@ -66,7 +66,8 @@ def problem_of(frame: pd.DataFrame, y: np.ndarray, objective: str = "squared_err
 def growth_of(problem: Problem, n_threads: int | None = 2, **changes: Any) -> DeepGrowth:
     settings = {
         "limits": Limits(n_threads=n_threads), "progress": NoProgress(), "tree_rules": BOTH,
-        "meetings": meetings_of(InteractionRules()), "max_rounds": 12, "patience": 12, **changes,
+        "meetings": meetings_of(InteractionRules()), "max_rounds": 12, "patience": 12,
+            "features": problem.features, **changes,
     }  # fmt: skip
     return DeepGrowth(problem=problem, **settings)
 
@@ -168,7 +169,7 @@ def test_levels_are_sorted_once_for_each_output(
     slopes = np.random.default_rng(0).normal(size=(N_ROWS, n_outputs))
     growth = growth_of(replace(problem, objective=several))
     where = np.arange(len(problem.rows.y))
-    columns = growth._columns(where, slopes[where], np.ones_like(slopes[where]))
+    columns = growth._columns(0, where, slopes[where], np.ones_like(slopes[where]))
     names = [frame.columns[j] for j in columns.features]
     assert (names.count("level"), names.count("either"), names.count("few")) == (count, 1, 1)
 

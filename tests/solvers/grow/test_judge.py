@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ import pytest
 from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet, Grow
 from tpnn.solvers.grow import judge
-from tpnn.solvers.grow.engine import BagGrower, held_out_loss
-from tpnn.solvers.grow.judge import Judge
+from tpnn.solvers.grow.deep import DeepBag, DeepGrowth, raw_scores
+from tpnn.solvers.grow.judge import Judge, subsets
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Limits, NoProgress, Solution, Verdict
 
@@ -87,37 +87,46 @@ def test_threads_and_repetition_change_nothing() -> None:
 
 
 def make_judge(problem: Problem, solution: Solution, max_rounds: int = 60) -> Judge:
-    grower = BagGrower(problem.objective, Limits(n_threads=1), max_rounds, 20)
-    return Judge(problem, solution, TRIPLES, grower)
+    solver = Grow(max_rounds=max_rounds)
+    growth = solver._deep(problem, None, Limits(n_threads=1), NoProgress())
+    return Judge(growth, solution, TRIPLES)
 
 
-def test_falls_add_up_to_the_fall_of_the_held_out_loss() -> None:
-    """Exactly for squared errors, whose second-order expansion has no remainder."""
+def test_falls_are_those_of_trees_that_ask_about_all_features_of_a_candidate() -> None:
     X, noise = uniform(2)
     problem, solution = solved(problem_of(X, 3 * X[:, 0] * X[:, 1] * X[:, 2] + noise), 2)
     court = make_judge(problem, solution)
-    raw = problem.raw_scores(solution)
-    for bag in range(problem.n_bags):
-        forest = court.candidates.forest(bag, raw[:, [bag]])
-        before = held_out_loss(problem.objective, forest.held_out, forest.held_out.raw)
-        grown = court.grower.grow(forest, forest.training, forest.held_out)
-        weight = forest.held_out.weights.sum()
-        assert forest.confirmed.sum() == pytest.approx((before - grown.loss) * weight, rel=1e-6)
+    start = problem.raw_scores_by_bag(solution)
+    bags = court.growth.within(TRIPLES, start).grow()
+    expected = np.zeros(len(TRIPLES))
+    for number, bag in enumerate(bags):
+        own = problem.rows.validation[:, number].astype(float)
+        losses = []
+        for n_trees in range(len(bag.trees) + 1):
+            part = replace(bag, trees=bag.trees[:n_trees])
+            raw = start[number] + raw_scores(problem, part, slice(None), 3)
+            losses.append(float(own @ (0.5 * (problem.rows.y - raw) ** 2)[:, 0]))
+        for asked, fall in zip(bag.asked, -np.diff(losses), strict=True):
+            if len(asked) == 3:
+                expected[TRIPLES.index(tuple(sorted(asked)))] += fall / len(bags)
+    assert court.verdict().falls == pytest.approx(expected, abs=1e-6)
+    assert expected.max() > 0.1
 
 
 def test_change_and_error_are_those_of_the_rows() -> None:
     """Against growth bag by bag: mean difference of the losses, and its standard error by row."""
     X, noise = uniform(3)
     problem, solution = solved(problem_of(X, 3 * X[:, 0] * X[:, 1] * X[:, 2] + noise), 2)
-    verdict, court = make_judge(problem, solution).verdict(), make_judge(problem, solution)
-    raw = problem.raw_scores(solution)
+    court = make_judge(problem, solution)
+    verdict, start = court.verdict(), problem.raw_scores_by_bag(solution)
+    grown = [(court.growth.within(s, start).grow(), len(s[0])) for s in (TRIPLES, PAIRS)]
     by_row, weight_of_row = np.zeros(len(X)), np.zeros(len(X))
     for bag in range(problem.n_bags):
         rows = np.flatnonzero(problem.rows.validation[:, bag])
         losses = []
-        for side in (court.candidates, court.control):
-            grown = side.grow(bag, raw[:, [bag]])
-            losses.append(0.5 * (problem.rows.y[rows, 0] - grown.held_out[:, 0]) ** 2)
+        for bags, order in grown:
+            raw = start[bag][rows] + raw_scores(problem, bags[bag], rows, order)
+            losses.append(0.5 * (problem.rows.y[rows, 0] - raw[:, 0]) ** 2)
         weights = problem.rows.validation[rows, bag]
         by_row[rows] += weights * (losses[0] - losses[1]) / problem.n_bags
         weight_of_row[rows] += weights / problem.n_bags
@@ -135,27 +144,23 @@ def test_few_held_out_rows_need_more_bags(
 ) -> None:
     """As many bags as have enough held-out rows together, from two to eight."""
     X, noise = uniform(0, n_rows=60)
-    problem, solution = solved(problem_of(X, noise, n_bags=n_bags), 1)
+    problem = problem_of(X, noise, n_bags=n_bags)
     own = np.count_nonzero(problem.rows.validation[:, 0])
     monkeypatch.setattr(judge, "ENOUGH_HELD_OUT_ROWS", needed * own - 1)
     asked: list[int] = []
+    grow_bag = DeepGrowth._grow_bag
 
-    def spy(court: Judge, bag: int) -> tuple[Any, Any]:
+    def spy(growth: DeepGrowth, bag: int) -> DeepBag:
         asked.append(bag)
-        return np.zeros(len(TRIPLES)), np.zeros(60)
+        return grow_bag(growth, bag)
 
-    monkeypatch.setattr(Judge, "_judged", spy)
-    verdict = make_judge(problem, solution, max_rounds=1).verdict()
-    assert sorted(asked) == list(range(expected))
-    assert (verdict.change, verdict.error) == (0.0, 0.0)
+    monkeypatch.setattr(DeepGrowth, "_grow_bag", spy)
+    solution = Grow(growth="none").solve(problem, Limits(n_threads=1), NoProgress())
+    make_judge(problem, solution, max_rounds=1).verdict()
+    assert sorted(asked) == sorted(2 * list(range(expected)))  # candidates and control
 
 
 def test_the_control_has_every_pair_of_the_candidates() -> None:
-    X, noise = uniform(0, n_rows=60)
-    problem, solution = solved(problem_of(X, noise), 1)
-    grower = BagGrower(problem.objective, Limits(n_threads=1), 1, 1)
-    control = Judge(problem, solution, [(0, 1, 2), (1, 2, 3)], grower).control
-    pairs = {tuple(sorted(triple[:2])) for triple in control.parts[0].features.tolist()}
+    problem = problem_of(*uniform(0, n_rows=60))
+    pairs = {tuple(sorted(pair)) for pair in subsets([(0, 1, 2), (1, 2, 3)], problem)}
     assert pairs == {(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)}
-    assert set(control.parts[0].features[:, 2].tolist()) == {4}
-    assert control.sizes[4] == 1

@@ -1,4 +1,7 @@
-"""Growth adds whole numbers: the order of the rows changes no bit of a solution."""
+"""Growth of main effects and pairs adds whole numbers: the order of rows changes no bit of it.
+
+Deep trees need rows in canonical order: they draw weights by the place of a row.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tpnn.solvers.solution import Limits, NoProgress
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 
-NODES = {1: 12, 2: 8, 3: 5, 4: 3}
+NODES = {1: 12, 2: 8}
 
 
 def shuffled(problem: Problem, seed: int) -> Problem:
@@ -36,8 +39,7 @@ def solved(problem: Problem, **parameters: object) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(
     ("objective", "order"),
-    [("squared_error", 1), ("squared_error", 2), ("squared_error", 4), ("poisson", 3),
-     ("absolute_error", 2)],
+    [("squared_error", 1), ("squared_error", 2), ("poisson", 2), ("absolute_error", 2)],
 )  # fmt: skip
 def test_rows_in_any_order_give_the_same_bits(objective: str, order: int) -> None:
     rng = np.random.default_rng(order)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,15 +10,10 @@ import pytest
 
 from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet, Grow
-from tpnn._utils import shelf as _shelf
-from tpnn._utils.shelf import Shelf
-from tpnn.solvers.grow.box_trees import BoxBags
-from tpnn.solvers.grow.engine import BagGrower, Side
-from tpnn.solvers.grow.judge import Judge
-from tpnn.solvers.grow.triple_bags import TripleBags
+from tpnn.solvers.grow.deep import raw_scores
+from tpnn.solvers.grow.higher_orders import HigherOrders
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Limits, NoProgress, Solution
-from tpnn.table.columns import StoredColumns
 
 
 def solve(problem: Problem, start: Solution | None = None) -> Solution:
@@ -97,77 +90,42 @@ def test_names_of_levels_do_not_matter() -> None:
         assert fitted(letters) < 0.2
 
 
-class Stored(StoredColumns):
-    """Columns in memory that are treated as if they were in files."""
+def test_grids_of_listed_components_predict_what_their_trees_do() -> None:
+    """Trees stay within one component each, and no tree is counted twice."""
+    rng = np.random.default_rng(2)
+    X = rng.choice([-1.0, 1.0], (600, 5))  # all orders have these nodes
+    y = X[:, 0] * X[:, 1] * X[:, 2] + np.sin(X[:, 2] + X[:, 3] * X[:, 4]) + rng.normal(size=600)
+    listed = ComponentSet(
+        (*ComponentSet.up_to(5, 1), (0, 1, 2), (2, 3, 4), (1, 2, 3))
+    ).with_subsets()
+    problem = problem_of(X, y).with_components(listed)
+    lower = solve(problem.with_components(ComponentSet(tuple(s for s in listed if len(s) < 3))))
+    solver = Grow(max_rounds=20)
+    higher = HigherOrders(solver._deep(problem, None, Limits(n_threads=2), NoProgress()), 3)
+    triples = [tuple(sorted(s)) for s in higher.components]
+    assert sorted(triples) == [(0, 1, 2), (1, 2, 3), (2, 3, 4)]
+    start = problem.raw_scores_by_bag(lower)
+    bags = higher.growth.within(higher.components, start).grow()
+    raw = problem.raw_scores(higher.fit(lower))
+    for number, bag in enumerate(bags):
+        assert bag.trees
+        assert all(any(asked <= set(s) for s in triples) for asked in bag.asked)
+        expected = start[number] + raw_scores(problem, bag, slice(None), 3)
+        assert raw[:, number] == pytest.approx(expected[:, 0], abs=1e-9)
 
-    def __init__(self, X: np.ndarray, folder: Path) -> None:
-        self.values = {f"x{place}": column for place, column in enumerate(X.T)}
-        super().__init__(tuple(self.values), len(X), Shelf(folder))
 
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-
-def is_mapped(array: Any) -> bool:
-    """Whether an array is a view of a mapped file."""
-    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
-        array = array.base
-    return isinstance(array, np.memmap)
-
-
-def assert_mapped(side: Side) -> None:
-    """All that a side of a bag holds of its rows is in files."""
-    coded = [part.codes for part in side.coded]
-    assert all(map(is_mapped, [*coded, side.y, side.weights, side.raw]))
-
-
-@pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
-    """A problem whose large arrays are all in files."""
-    monkeypatch.setattr(_shelf, "SMALLEST_FILE_BYTES", 0)
-    X, y = parity(n_rows=80)
-    X = np.column_stack([X, y])
-    problem = problem_of(Stored(X, tmp_path), y)
+def test_order_four_grows_on_the_residual_of_lower_orders() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.choice([-1.0, 1.0], (600, 4))
+    y = X.prod(1) + X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=600)
+    problem = problem_of(X, y)
     axes = problem.encoder.axes
     encoder = replace(problem.encoder, axes={**axes, 4: axes[3]})
     problem = replace(problem, encoder=encoder, codes=problem.codes.with_encoder(encoder))
-    return problem.with_components(ComponentSet.up_to(4, 4))
-
-
-def a_grower(problem: Problem) -> BagGrower:
-    return BagGrower(problem.objective, Limits(n_threads=1), max_rounds=2, patience=2)
-
-
-def test_triples_hold_their_rows_in_files(stored: Problem) -> None:
-    lower = solve(stored.with_components(ComponentSet.up_to(4, 2)))
-    raw = stored.raw_scores_by_bag(lower)
-    assert is_mapped(raw)
-    for bags in (
-        TripleBags.of(stored, a_grower(stored)),
-        Judge(stored, lower, [(0, 1, 2)], a_grower(stored)).candidates,
-    ):
-        forest = bags.forest(0, raw[0])
-        for side, own in ((forest.training, "training"), (forest.held_out, "held_out")):
-            assert_mapped(side)
-            rows = getattr(forest.states[0], own)
-            assert all(map(is_mapped, (rows.raw, rows.residual, rows.hessian)))
-        assert is_mapped(forest.scores(forest.training))
-
-
-def test_higher_orders_hold_their_rows_in_files(
-    stored: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bags, grown = BoxBags(stored, a_grower(stored)), []
-
-    def watched(self: Any, forest: Any, training: Side, held_out: Side) -> None:
-        grown.append((forest, training, held_out))
-        raise InterruptedError
-
-    monkeypatch.setattr(BagGrower, "grow", watched)
-    with pytest.raises(InterruptedError):
-        bags.grow(0, np.zeros((80, 1)))
-    forest, *sides = grown[0]
-    for side in sides:
-        assert_mapped(side)
-    assert all(is_mapped(g.residual) and is_mapped(g.hessian) for g in forest.growths)
-    assert is_mapped(forest.scores(sides[0]))
+    lower = solve(problem.with_components(ComponentSet.up_to(4, 2)))
+    whole = problem.with_components(ComponentSet((*ComponentSet.up_to(4, 2), (0, 1, 2, 3))))
+    higher = solve(whole, start=lower)
+    assert (loss(problem, higher) < 0.3 * loss(problem, lower)).all()
+    assert sorted({event.note for event in higher.events}) == [
+        "from 0", "from the smooth start", "mixed", "order 4", "triples"
+    ]  # fmt: skip

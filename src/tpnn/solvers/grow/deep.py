@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import CodeArray, FloatArray, IntArray, RealArray
+from tpnn.anova.components import Component
 from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees
 from tpnn.solvers.grow.deep_trees import (
+    ANY_MEETINGS,
     MOST_CODES,
     WEIGHTS,
     Meetings,
@@ -28,6 +30,7 @@ from tpnn.solvers.grow.deep_trees import (
     add_leaves,
     add_tree,
     grow_tree,
+    meetings_within,
     unfold,
 )
 from tpnn.solvers.grow.engine import Side, held_out_loss
@@ -36,6 +39,8 @@ from tpnn.solvers.problem.rows import scrambled
 from tpnn.solvers.solution import EarlyStopping, Event, Limits, Progress
 from tpnn.table.axis import Axis
 
+FURTHER_QUESTIONS = 2  # of a tree within a component, besides one for each of its features
+NOTES = {2: "pairs", 3: "triples"}  # what the history of the fit calls an order
 LEVEL_PRIOR_ROWS = 10.0  # rows of average target that a level is mixed with before it is ranked
 MOST_LEVEL_ORDERS = 3  # of one feature: levels are sorted once for each output, but no more often
 MOST_DEEP_ROWS = 250_000  # more rows hardly choose better questions
@@ -48,7 +53,7 @@ class Columns(NamedTuple):
     """Columns that the trees of a bag ask about."""
 
     features: IntArray  # (n_columns,)
-    codes: tuple[CodeArray, ...]  # of each column: code of every node of order 1 of its feature
+    codes: tuple[CodeArray, ...]  # of each column: code of every node of its feature
     sizes: IntArray  # (n_columns,): number of codes
 
     def coded(self, nodes: CodeArray, rows: IntArray) -> CodeArray:
@@ -65,7 +70,23 @@ class DeepBag:
 
     columns: Columns
     trees: list[Tree]
-    loss: float  # of the held-out rows
+    losses: list[float]  # of the held-out rows, before the first tree and after each
+
+    @property
+    def loss(self) -> float:
+        """Loss of the held-out rows."""
+        return self.losses[-1]
+
+    @property
+    def falls(self) -> FloatArray:
+        """Fall of the loss of the held-out rows by each tree, (n_trees,)."""
+        return -np.diff(self.losses)
+
+    @property
+    def asked(self) -> list[frozenset[int]]:
+        """Features that each tree asks about."""
+        features = self.columns.features
+        return [frozenset(features[t.columns[t.cuts < MOST_CODES]].tolist()) for t in self.trees]
 
     @property
     def questions(self) -> set[tuple[int, int]]:
@@ -88,32 +109,64 @@ class DeepGrowth:
     limits: Limits
     progress: Progress
     tree_rules: tuple[TreeRules, ...]  # which take turns
-    meetings: Meetings
     max_rounds: int
     patience: int  # trees without a lower held-out loss after which a bag stops
+    features: Sequence[int]  # in canonical order, those that trees may ask about
+    meetings: Meetings = ANY_MEETINGS
+    order: int = 1  # whose nodes the trees cut between
+    start: FloatArray | None = None  # (n_bags, n, K): raw scores; by default the best constant
+    note: str = "deep trees"
     events: list[Event] = field(default_factory=list)
 
-    def grow(self) -> list[DeepBag]:
-        """Grow all bags, one thread each."""
-        self.progress.begin(self.problem.n_bags, "growth")
+    def within(self, components: Sequence[Component], start: FloatArray) -> DeepGrowth:
+        """Growth whose trees stay within components of one order, on raw scores (n_bags, n, K).
+
+        The first questions of a tree are drawn at random, one for each feature but the last: a pure
+        interaction shows in none of its projections.
+        """
+        used, order = {feature for s in components for feature in s}, len(components[0])
+        return replace(
+            self,
+            tree_rules=tuple(
+                rules._replace(
+                    depth=order + FURTHER_QUESTIONS, most_features=order, column_share=1.0,
+                    random_levels=order - 1,
+                )
+                for rules in self.tree_rules
+                if rules.is_oblivious
+            ),
+            meetings=meetings_within(components),
+            features=[feature for feature in self.features if feature in used],
+            order=order,
+            start=start,
+            note=NOTES.get(order, f"order {order}"),
+            events=[],
+        )  # fmt: skip
+
+    def grow(self, n_bags: int | None = None) -> list[DeepBag]:
+        """Grow the first bags, by default all, one thread each."""
+        n_bags = n_bags or self.problem.n_bags
+        self.progress.begin(n_bags, "growth")
         with self.limits.workers() as workers:
-            bags = workers.map(self._grow_bag, range(self.problem.n_bags))
+            bags = workers.map(self._grow_bag, range(n_bags))
         self.events.sort(key=lambda event: event.bag or 0)
         return bags
 
     @cached_property
     def _ordered(self) -> dict[int, CodeArray]:
         """Codes of the nodes of features with an order, which all bags share."""
-        axes = self.problem.encoder.axes[1]
-        return {j: ordered_codes(axis) for j, axis in enumerate(axes) if not axis.is_nominal}
+        axes = self.problem.encoder.axes[self.order]
+        return {j: ordered_codes(axes[j]) for j in self.features if not axes[j].is_nominal}
 
-    def _side(self, weights: RealArray) -> tuple[IntArray, Side]:
+    def _side(self, bag: int, weights: RealArray) -> tuple[IntArray, Side]:
         """Rows with a positive weight (n,), in double precision and without codes."""
         rows, where = self.problem.rows, np.flatnonzero(weights)
-        y, offset = rows.y[where].astype(np.float64), rows.offset[where].astype(np.float64)
-        raw = offset + np.broadcast_to(self.problem.best_constant, (len(where), self._n_outputs))
-        masses = weights[where, None].astype(np.float64)
-        return where, Side((), y, masses, np.ascontiguousarray(raw))
+        y, masses = rows.y[where].astype(np.float64), weights[where, None].astype(np.float64)
+        if self.start is not None:
+            return where, Side((), y, masses, self.start[bag][where])
+        constants = np.broadcast_to(self.problem.best_constant, (len(where), self._n_outputs))
+        raw = np.ascontiguousarray(rows.offset[where].astype(np.float64) + constants)
+        return where, Side((), y, masses, raw)
 
     @property
     def _n_outputs(self) -> int:
@@ -121,11 +174,11 @@ class DeepGrowth:
 
     def _grow_bag(self, bag: int) -> DeepBag:
         began, rows, objective = time.monotonic(), self.problem.rows, self.problem.objective
-        where, training = self._side(rows.training[:, bag] * rows.sizes[bag])
-        held_where, held_out = self._side(rows.validation[:, bag])
+        where, training = self._side(bag, rows.training[:, bag] * rows.sizes[bag])
+        held_where, held_out = self._side(bag, rows.validation[:, bag])
         residual, hessian = self._slopes(training)
-        columns = self._columns(where, residual, hessian)
-        nodes = self.problem.codes.by_order[1]
+        columns = self._columns(bag, where, residual, hessian)
+        nodes = self.problem.codes.by_order[self.order]
         codes, held_codes = columns.coded(nodes, where), columns.coded(nodes, held_where)
         n_slots = 1 << max(max(rules.depth for rules in self.tree_rules) - 1, 0)
         widest = int(columns.sizes.max(initial=1))
@@ -133,8 +186,8 @@ class DeepGrowth:
         leaf_of = np.zeros(len(where), np.int32)
         seed = np.uint64(self.problem.seed * SEEDS_PER_BAG + bag * self.max_rounds)
         stopping, trees = EarlyStopping(1, self.patience), list[Tree]()
-        stopping.update(np.array([held_out_loss(objective, held_out, held_out.raw)]), 0)
-        n_best = 0
+        losses, n_best = [held_out_loss(objective, held_out, held_out.raw)], 0
+        stopping.update(np.array(losses), 0)
         while len(trees) < self.max_rounds and not (stopping.has_stalled or self._must_end):
             if trees:
                 residual, hessian = self._slopes(training)
@@ -150,11 +203,11 @@ class DeepGrowth:
             trees.append(tree)
             add_leaves(tree.values, leaf_of, training.raw)
             add_tree(held_codes, *tree, held_out.raw)
-            loss = held_out_loss(objective, held_out, held_out.raw)
-            if stopping.update(np.array([loss]), len(trees))[0]:
+            losses.append(held_out_loss(objective, held_out, held_out.raw))
+            if stopping.update(np.array(losses[-1:]), len(trees))[0]:
                 n_best = len(trees)
-        self._tell(bag, n_best, float(stopping.best[0]), began)
-        return DeepBag(columns, trees[:n_best], float(stopping.best[0]))
+        self._tell(bag, n_best, losses[n_best], began)
+        return DeepBag(columns, trees[:n_best], losses[: n_best + 1])
 
     def _rules_of(self, tree: int) -> TreeRules:
         """Rules of the tree with a number: where many trees are needed, their steps grow."""
@@ -166,7 +219,7 @@ class DeepGrowth:
         return self.limits.are_reached()
 
     def _tell(self, bag: int, rounds: int, loss: float, began: float) -> None:
-        note = "deep trees, until the time limit" if self._must_end else "deep trees"
+        note = f"{self.note}, until the time limit" if self._must_end else self.note
         event = Event(
             stage="grow", note=note, bag=bag, step=rounds, validation_loss=loss,
             seconds=time.monotonic() - began,
@@ -179,11 +232,15 @@ class DeepGrowth:
         gradient, hessian = self.problem.objective.slopes(side.y, side.raw, side.weights)
         return -side.weights * gradient, side.weights * hessian
 
-    def _columns(self, where: IntArray, residual: FloatArray, hessian: FloatArray) -> Columns:
+    def _columns(
+        self, bag: int, where: IntArray, residual: FloatArray, hessian: FloatArray
+    ) -> Columns:
         """Columns of the features that vary, in canonical order."""
-        axes, nodes = self.problem.encoder.axes[1], self.problem.codes.by_order[1]
+        axes = self.problem.encoder.axes[self.order]
+        nodes = self.problem.codes.by_order[self.order]
         features, codes = list[int](), list[CodeArray]()
-        for feature in self.problem.features:
+        rng = np.random.default_rng((self.problem.seed, bag))
+        for feature in self.features:
             axis = axes[feature]
             if axis.n_nodes < 2:
                 continue
@@ -191,6 +248,8 @@ class DeepGrowth:
                 own = nodes[feature][where]
                 some = range(min(self._n_outputs, MOST_LEVEL_ORDERS) if axis.n_nodes > 2 else 1)
                 found = [level_codes(own, residual[:, k], hessian[:, k], axis) for k in some]
+                if self.order > 1:  # what levels say alone is no sign of what they do to others
+                    found += [shuffled_codes(axis, rng) for _ in range(MOST_LEVEL_ORDERS)]
             else:
                 found = [self._ordered[feature]]
             features += [feature] * len(found)
@@ -229,6 +288,12 @@ def level_codes(
         ranks = (np.cumsum(weights) - weights / 2) / weights.sum() * MOST_CODES
     codes[order] = np.clip(ranks, 0, MOST_CODES - 1).astype(np.uint8)
     return codes
+
+
+def shuffled_codes(axis: Axis, rng: np.random.Generator) -> CodeArray:
+    """Code of every level in a random order; of many levels, some share a code."""
+    ranks = rng.permutation(axis.n_nodes)
+    return (ranks * min(axis.n_nodes, MOST_CODES) // axis.n_nodes).astype(np.uint8)
 
 
 def as_trees(problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
@@ -306,9 +371,12 @@ def goes_right(
     return right
 
 
-def raw_scores(problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
-    """Raw scores (n, K) of the trees of a bag on some of the rows, without constant and offset."""
-    nodes = problem.codes.by_order[1][:, rows]
+def raw_scores(problem: Problem, bag: DeepBag, rows: Any, order: int = 1) -> FloatArray:
+    """Raw scores (n, K) of the trees of a bag on some of the rows, without constant and offset.
+
+    The trees cut between the nodes of an order.
+    """
+    nodes = problem.codes.by_order[order][:, rows]
     coded = bag.columns.coded(nodes, np.arange(nodes.shape[1]))
     raw = np.zeros((nodes.shape[1], problem.objective.n_outputs))
     for tree in bag.trees:

@@ -18,6 +18,7 @@ to ask sends all its rows to the left, by a cut that no code lies above.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ class TreeRules(NamedTuple):
     ridge: float  # added to the hessian of a leaf, in rows
     column_share: float  # share of the columns that a level may ask about
     largest_step: float  # of a leaf before the rate
+    random_levels: int = 0  # whose questions are drawn at random, each about another feature
 
 
 class Meetings(NamedTuple):
@@ -175,7 +177,7 @@ def _sampled(permitted: Any, share: float, seed: Any) -> Any:
         if permitted[place]:
             keys[place] = scrambled(seed + np.uint64(place)) >> np.uint64(1)
             n_permitted += 1
-    count = math.ceil(share * n_permitted)
+    count = max(math.ceil(share * n_permitted), 1)
     if count == n_permitted:
         return permitted.copy()
     return keys <= keys[increasing(keys)[count - 1]]
@@ -204,6 +206,19 @@ def _best_question(sums: Any, starts: Any, asked: Any, sizes: Any, units: Any, r
             if gains[cut] > best:
                 best, best_column, best_cut = gains[cut], column, cut
     return best_column, best_cut
+
+
+@compiled(inline="always")
+def _random_question(permitted: Any, features: Any, sizes: Any, used: Any, seed: Any) -> Any:
+    """Draw a column that is permitted, of a feature that is not used, and one of its cuts."""
+    is_new = permitted & (sizes > 1)
+    for column in range(len(features)):
+        is_new[column] &= not _holds(used, features[column : column + 1], 1)
+    if not is_new.any():
+        return -1, 0
+    column = int(np.argmax(_sampled(is_new, 0.0, seed)))
+    cut = scrambled(seed + np.uint64(len(features))) % np.uint64(sizes[column] - 1)
+    return column, np.int64(cut)
 
 
 @compiled(inline="always")
@@ -301,15 +316,14 @@ def _ask_level(
                 features[c], used[first], n_used, rules.most_features, meetings
             )
             used[first, n_used] = -1
-        some = _sampled(permitted, rules.column_share, scrambled(seed + np.uint64(first)))
-        column, cut = _best_question(
-            sums[first : first + width],
-            starts[first : first + width + 1],
-            some,
-            sizes,
-            units,
-            rules.ridge,
-        )
+        draw, after = scrambled(seed + np.uint64(first)), first + width
+        if n_used < rules.random_levels:
+            column, cut = _random_question(permitted, features, sizes, used[first, :n_used], draw)
+        else:
+            some = _sampled(permitted, rules.column_share, draw)
+            column, cut = _best_question(
+                sums[first:after], starts[first : after + 1], some, sizes, units, rules.ridge
+            )
         if column < 0:
             continue
         is_any = True
@@ -453,7 +467,15 @@ def meetings_of(rules: InteractionRules) -> Meetings:
     return Meetings(_padded(listed), _padded(rules.forbidden))
 
 
-def _padded(sets: tuple[Component, ...]) -> NDArray[np.int64]:
+ANY_MEETINGS = Meetings(np.empty((0, 1), np.int64), np.empty((0, 1), np.int64))
+
+
+def meetings_within(components: Sequence[Component]) -> Meetings:
+    """Say that all features of a tree are in one of some components."""
+    return Meetings(_padded(components), _padded(()))
+
+
+def _padded(sets: Sequence[Component]) -> NDArray[np.int64]:
     padded = np.full((len(sets), max(map(len, sets), default=1)), -1)
     for row, features in zip(padded, sets, strict=True):
         row[: len(features)] = features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -15,7 +15,6 @@ from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn._utils.threads import split
 from tpnn.loss.objectives import Objective
 from tpnn.solvers.problem.coded import CodedComponents
-from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import TrainingRows
 from tpnn.solvers.problem.sums import largest_of, sum_scale, totals
 from tpnn.solvers.solution import EarlyStopping, Limits
@@ -58,27 +57,6 @@ def codes_of(codes: CodeArray, features: Iterable[int], where: IntArray, shelf: 
     for place, feature in enumerate(chosen):
         found[place] = codes[feature][where]
     return found
-
-
-def higher_side(
-    problem: Problem, parts: Sequence[CodedComponents], weights: Float32Array, raw: FloatArray
-) -> Side:
-    """Rows with a positive weight, in double precision, where components of higher order grow.
-
-    ``parts`` are these components over all rows, ``raw`` (n, K) the raw scores of the lower orders.
-    """
-    where, shelf = np.flatnonzero(weights), problem.codes.shelf
-    coded = [
-        replace(part, codes=codes_of(part.codes, range(len(part.codes)), where, shelf))
-        for part in parts
-    ]
-    return Side(
-        coded=coded,
-        y=shelf.keep(problem.rows.y[where].astype(np.float64)),
-        weights=shelf.keep(weights[where, None].astype(np.float64)),
-        raw=shelf.keep(raw[where]),
-        shelf=shelf,
-    )
 
 
 ROWS_PER_BLOCK = 1 << 20  # whose slopes are computed at a time

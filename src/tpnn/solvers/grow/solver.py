@@ -14,18 +14,16 @@ from tpnn._utils.rules import COUNT, Rule, is_not_negative, is_whole, one_of
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
 from tpnn.anova.trees import Trees
 from tpnn.solvers.grow.backend import current_place
-from tpnn.solvers.grow.box_trees import BoxBags
 from tpnn.solvers.grow.card.card import card_for
 from tpnn.solvers.grow.deep import MOST_DEEP_ROWS, DeepBag, DeepGrowth, as_trees, raw_scores
 from tpnn.solvers.grow.deep_trees import TreeRules, meetings_of
 from tpnn.solvers.grow.engine import BagGrower
 from tpnn.solvers.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
+from tpnn.solvers.grow.higher_orders import HigherOrders, with_higher
 from tpnn.solvers.grow.judge import Judge
-from tpnn.solvers.grow.stages import HigherOrders, LowerOrders, Way, with_higher
-from tpnn.solvers.grow.triple_bags import TripleBags
-from tpnn.solvers.grow.triples import VISITS_PER_ROUND
+from tpnn.solvers.grow.stages import LowerOrders, Way
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Limits, Progress, Solution, Verdict
+from tpnn.solvers.solution import Event, Limits, NoProgress, Progress, Solution, Verdict
 from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
@@ -46,8 +44,6 @@ OBLIVIOUS_TREE = TreeRules(
 DEEP_TREES = OBLIVIOUS_TREE, OBLIVIOUS_TREE._replace(depth=5, is_oblivious=False)  # in turns
 DEEP_PATIENCE = 50  # trees
 LARGEST_LOG_STEP = 2.0  # of a leaf, for losses whose curvature has no bound
-TRIPLE_PATIENCE_SHARE = 2 / 3  # of the patience of main effects and pairs
-FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
 # Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
 BAGS_BY_ROWS = {500: 32, 2_000: 16, 4_000_000: 8, 20_000_000: 4}
 FEWEST_BAGS, BAGS_OF_SEVERAL_OUTPUTS = 2, 8
@@ -56,10 +52,10 @@ FEWEST_BAGS, BAGS_OF_SEVERAL_OUTPUTS = 2, 8
 class Grow(BaseEstimator):
     """The default solver, which adds bases where the residual still has structure.
 
-    Small trees cut the grid of a component into rectangles or boxes and add a small constant to
-    each. The indicator of a rectangle is a sum of products of steps, and a step is a sigmoid of
-    width zero, so the result is a tensor product neural network. Main effects and pairs grow first;
-    higher orders grow on their residual.
+    Small trees cut the grid of a component into rectangles and add a small constant to each. The
+    indicator of a rectangle is a sum of products of steps, and a step is a sigmoid of width zero,
+    so the result is a tensor product neural network. Main effects and pairs grow first; higher
+    orders grow on their residual, by deep trees.
 
     Parameters
     ----------
@@ -75,8 +71,7 @@ class Grow(BaseEstimator):
         opposite signs: the effect is then split between them.
     max_rounds : int, default=2000
         Largest number of rounds per bag; 0 keeps what growth starts from. A round visits each main
-        effect and pair at most once. A round of triples makes 25 visits: if there are fewer
-        triples, the number of their rounds is lower in proportion, but not below 100.
+        effect and pair at most once; deep trees are one tree a round.
     patience : int, default=30
         Number of rounds without a lower held-out loss after which a bag stops.
 
@@ -152,20 +147,28 @@ class Grow(BaseEstimator):
         )
         if len(lower) == len(problem.components):
             return solution
-        grower = BagGrower(
-            problem.objective, limits, self.max_rounds, self.patience, problem.states
-        )
         whole = with_higher(problem, solution)
-        if n_triples := sum(len(component) == 3 for component in whole.components):
-            rounds = triple_rounds(self.max_rounds, n_triples)
-            few = replace(self._triple_grower(problem, limits), max_rounds=rounds)
-            triples = TripleBags.of(whole, few, card_for(limits.device, whole))
-            if len(triples.parts[0].features):  # not all of them are frozen
-                solution = HigherOrders(triples, "triples").fit(solution, progress)
-        boxes = BoxBags(whole, grower)
-        if boxes.parts:
-            solution = HigherOrders(boxes, "order 4 and above").fit(solution, progress)
+        growth = self._deep(whole, None, limits, progress)
+        for order in (order for order in whole.components.orders if order > 2):
+            higher = HigherOrders(growth, order)
+            if higher.components:  # not all of them are frozen
+                solution = higher.fit(solution)
         return solution
+
+    def _deep(
+        self, problem: Problem, order: int | None, limits: Limits, progress: Progress
+    ) -> DeepGrowth:
+        """Growth of deep trees of at most ``order`` features."""
+        largest = LARGEST_LOG_STEP if problem.objective.steep else np.inf
+        rules = tuple(
+            rules._replace(most_features=order or rules.depth, largest_step=largest)
+            for rules in DEEP_TREES
+        )
+        return DeepGrowth(
+            problem=problem.sampled(MOST_DEEP_ROWS), limits=limits, progress=progress,
+            tree_rules=rules, max_rounds=self.max_rounds, patience=DEEP_PATIENCE,
+            features=problem.features,
+        )  # fmt: skip
 
     def grow_deep(
         self,
@@ -176,20 +179,8 @@ class Grow(BaseEstimator):
         progress: Progress,
     ) -> tuple[list[DeepBag], list[Event]]:
         """Grow deep trees of at most ``order`` features in all bags, and say what was done."""
-        largest = LARGEST_LOG_STEP if problem.objective.steep else np.inf
-        tree_rules = tuple(
-            rules._replace(most_features=order or rules.depth, largest_step=largest)
-            for rules in DEEP_TREES
-        )
-        growth = DeepGrowth(
-            problem=problem.sampled(MOST_DEEP_ROWS),
-            limits=limits,
-            progress=progress,
-            tree_rules=tree_rules,
-            meetings=meetings_of(rules),
-            max_rounds=self.max_rounds,
-            patience=DEEP_PATIENCE,
-        )
+        growth = self._deep(problem, order, limits, progress)
+        growth = replace(growth, meetings=meetings_of(rules))
         return growth.grow(), growth.events
 
     def deep_trees(self, problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
@@ -203,15 +194,10 @@ class Grow(BaseEstimator):
     def judge(
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
     ) -> Verdict:
-        """Grow all candidates on coarse grids; ask the held-out rows about each."""
-        grower = self._triple_grower(problem, limits)
-        grower = replace(grower, max_rounds=JUDGING_ROUNDS, states=None)
-        card = card_for(limits.device, problem)
-        return Judge(problem, solution, candidates, grower, card).verdict()
-
-    def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
-        patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)
-        return BagGrower(problem.objective, limits, self.max_rounds, patience, problem.states)
+        """Grow all candidates, and ask the held-out rows about each."""
+        growth = self._deep(problem, None, limits, NoProgress())
+        growth = replace(growth, max_rounds=JUDGING_ROUNDS)
+        return Judge(growth, solution, candidates).verdict()
 
     def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2
@@ -235,13 +221,3 @@ class Grow(BaseEstimator):
         if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
             return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
         return from_zero, SMOOTH
-
-
-def triple_rounds(max_rounds: int, n_triples: int) -> int:
-    """Largest number of rounds of triples, so that none gets many more visits than ``max_rounds``.
-
-    >>> triple_rounds(2000, 4), triple_rounds(2000, 56), triple_rounds(60, 1)
-    (320, 2000, 60)
-    """
-    enough = max_rounds * n_triples // VISITS_PER_ROUND
-    return min(max_rounds, max(enough, FEWEST_TRIPLE_ROUNDS))

@@ -9,16 +9,15 @@ Giving each step the width gamma turns T into K T, where the rows of K sum to on
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
-from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.components import Component
 from tpnn.anova.measure import centre, purify_tables
 from tpnn.anova.shapes import constrained
 from tpnn.solvers.grow.backend import Bags, GrowthTask, current_place
@@ -29,7 +28,6 @@ from tpnn.solvers.grow.engine import BagGrower, Grown, Sides, Tables, held_out_l
 from tpnn.solvers.grow.forest import Frozen, Layout, RectangleForest
 from tpnn.solvers.grow.rectangles import TreeSettings
 from tpnn.solvers.grow.ridge_start import measures, smooth_starts, zero_start
-from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.sums import totals
 from tpnn.solvers.solution import Event, Progress, Solution
@@ -100,83 +98,6 @@ def _widened(table: FloatArray, axis: Axis, width: float) -> FloatArray:
     """Give the steps of a main effect (M, n_lanes) a width, except for the missing node."""
     wide = smoother(axis.positions[axis.regular], width) @ table[axis.regular]
     return centre(axis.with_missing(wide, table[axis.missing]), [axis.weights])
-
-
-class HigherBags(Protocol):
-    """Grows the components of some orders, bag by bag."""
-
-    problem: Problem  # with all subsets of the components that grow
-    grower: BagGrower
-    parts: list[CodedComponents]  # the components that grow, one entry per order
-
-    def grow(self, bag: int, raw: FloatArray) -> Grown:
-        """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
-
-
-class HigherOrders:
-    """Adds the components of higher orders to a solution."""
-
-    def __init__(self, bags: HigherBags, note: str) -> None:
-        self.bags, self.note = bags, note
-        self.problem, self.axes = bags.problem, bags.problem.encoder.axes
-
-    def fit(self, lower: Solution, progress: Progress) -> Solution:
-        """Add higher orders to a solution of lower ones, and purify the sum."""
-        n_bags = self.problem.n_bags
-        raw = self.problem.raw_scores_by_bag(lower)
-        events: list[Event] = []
-
-        def grow(bag: int) -> Grown:
-            began = time.monotonic()
-            grown = self.bags.grow(bag, raw[bag])
-            event = Event(
-                stage="grow", note=self.bags.grower.noted(self.note), bag=bag, step=grown.rounds,
-                n_components=len(self.problem.components), validation_loss=grown.loss,
-                seconds=time.monotonic() - began,
-            )  # fmt: skip
-            events.append(event)
-            progress.advance(event)
-            return grown
-
-        progress.begin(n_bags, "growth")
-        with self.bags.grower.limits.workers() as workers:
-            grown = workers.map(grow, range(n_bags))
-        events.sort(key=lambda event: event.bag or 0)
-        known = dict(zip(lower.components, lower.tables, strict=True))
-        constants, pure = purify_tables(self._combined(known, grown), self.axes)
-        components = self.problem.ordered
-        return replace(
-            lower,
-            components=components,
-            intercepts=lower.intercepts + constants,
-            tables=[pure[component] for component in components],
-            events=[*lower.events, *events],
-        )
-
-    def _combined(
-        self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
-    ) -> dict[Component, FloatArray]:
-        """Grids (M_1, ..., M_d, n_bags * K): those of the lower orders, plus what has grown."""
-        n_lanes = self.problem.n_bags * self.problem.objective.n_outputs
-        combined = {}
-        for component in self.problem.ordered:
-            sizes = (self.axes[len(component)][feature].n_nodes for feature in component)
-            combined[component] = lower.get(component, np.zeros((*sizes, n_lanes)))
-        for number, part in enumerate(self.bags.parts):
-            shape = [part.n_nodes] * part.features.shape[1]
-            lanes = np.concatenate([bag.tables.by_order[number] for bag in bags])
-            for index, component in enumerate(map(tuple, part.features.tolist())):
-                cells = tuple(map(slice, combined[component].shape[:-1]))
-                grown = np.moveaxis(lanes[:, index].reshape(n_lanes, *shape), 0, -1)
-                combined[component] = combined[component] + grown[cells]
-        return combined
-
-
-def with_higher(problem: Problem, lower: Solution) -> Problem:
-    """Problem with a solution's components, the requested higher ones and all their subsets."""
-    higher = [component for component in problem.components if len(component) > 2]
-    components = ComponentSet((*lower.components, *higher)).with_subsets()
-    return problem.with_components(components)
 
 
 LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way in the mixture

@@ -59,7 +59,7 @@ class EmulatedCard:
 
     def __init__(self) -> None:
         self.functions = Functions.of(ctypes.CDLL(str(library())))
-        self.kernels = dict(zip(KERNELS, (1, 2, 3), strict=True))
+        self.kernels = dict(zip(KERNELS, (1, 2), strict=True))
         self.n_filled = 0
 
     def filled(self, values: NDArray[Any]) -> HostMemory:

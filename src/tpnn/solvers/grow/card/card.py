@@ -18,7 +18,7 @@ from tpnn.solvers.problem.problem import Problem
 THREADS_PER_BLOCK = 512
 BLOCKS_PER_KERNEL = 64  # bags run side by side, each with so many
 LARGEST_FAST_BYTES = 96 * 1024  # of a block
-KERNELS = ("visit", "scores", "visit_triple")
+KERNELS = ("visit", "scores")
 OPTIONS = ("--std=c++17", "--fmad=false")  # a fused multiplication would round once, not twice
 
 
@@ -175,7 +175,7 @@ def check(status: int) -> None:
 
 
 FEWEST_ROWS = 200_000  # from which on "auto" looks for a card
-BYTES_PER_ROW = 44  # of one output of one bag: two slopes, sides and, for triples, in double
+BYTES_PER_ROW = 20  # of one output of one bag: two slopes; numbers and raw scores of its rows
 
 
 def card_for(device: str, problem: Problem) -> Card | None:

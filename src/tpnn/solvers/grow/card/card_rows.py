@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray
+from tpnn._utils.arrays import CodeArray, Float32Array
 from tpnn.solvers.grow.card.card import Card, Memory, check
 from tpnn.solvers.grow.card.card_loop import CODE_BYTES, COMPONENT_WORDS, STRIDES
 from tpnn.solvers.grow.engine import Side, Sides
@@ -74,20 +74,6 @@ class SidesOnCard(Sides):
             coded=self.coded, y=self.rows.y[where], weights=weights[where, None],
             raw=self.rows.offset[where], shelf=self.shelf, where=where.astype(np.int32),
         )  # fmt: skip
-
-
-def higher_side_on_card(
-    problem: Problem, parts: Sequence[CodedComponents], weights: Float32Array, raw: FloatArray
-) -> CardSide:
-    """Rows with a positive weight, in double precision, where components of higher order grow."""
-    where = np.flatnonzero(weights)
-    return CardSide(
-        coded=parts,
-        y=problem.rows.y[where].astype(np.float64),
-        weights=weights[where, None].astype(np.float64),
-        raw=raw[where],
-        where=where.astype(np.int32),
-    )
 
 
 WORDS = 9  # of the structure of the kernel
