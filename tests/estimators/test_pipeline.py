@@ -137,7 +137,7 @@ def test_probes_use_the_users_solver_and_shapes(monkeypatch: pytest.MonkeyPatch)
     X, y = wide()
     solver = Spy(growth="none", l2=0.01, max_rounds=7, patience=5)
     TPNNRegressor(
-        solver=solver, shapes={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
+        order=2, solver=solver, shapes={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
     ).fit(X, y)
     assert {problem.n_bags for _, problem, _ in Spy.calls[:-1]} == {PROBE_BAGS}
     assert Spy.calls[-1][1].n_bags == 3

@@ -54,12 +54,13 @@ class HigherOrders:
             grown = workers.map(self._grids, growth.grow())
         constants, pure = purify_tables(self._combined(lower, grown), self.problem.encoder.axes)
         ordered = self.problem.ordered
+        events = [replace(event, n_components=len(ordered)) for event in growth.events]
         return replace(
             lower,
             components=ordered,
             intercepts=lower.intercepts + constants,
             tables=[pure[component] for component in ordered],
-            events=[*lower.events, *growth.events],
+            events=[*lower.events, *events],
         )
 
     def _shape(self, component: Component) -> tuple[int, ...]:
