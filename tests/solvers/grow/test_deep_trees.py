@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from tpnn.solvers.grow.deep_trees import (
     Meetings,
     Tree,
     TreeRules,
+    _sampled,
     add_leaves,
     add_tree,
     grow_tree,
@@ -349,3 +351,11 @@ def test_required_interactions_widen_groups_and_limit_nothing_else() -> None:
     assert len(meetings_of(required).listed) == 0
     grouped = replace(required, groups=((1, 2),))
     assert meetings_of(grouped).listed.tolist() == [[1, 2], [0, 1]]
+
+
+def test_where_no_column_is_permitted_none_is_drawn() -> None:
+    for share in (0.0, 0.5, 1.0):
+        assert not _sampled(np.zeros(3, bool), share, np.uint64(1)).any()
+        drawn = _sampled(np.array([True, False, True, True]), share, np.uint64(1))
+        assert drawn.sum() == max(math.ceil(3 * share), 1)
+        assert not drawn[1]

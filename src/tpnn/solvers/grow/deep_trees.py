@@ -177,7 +177,7 @@ def _sampled(permitted: Any, share: float, seed: Any) -> Any:
         if permitted[place]:
             keys[place] = scrambled(seed + np.uint64(place)) >> np.uint64(1)
             n_permitted += 1
-    count = max(math.ceil(share * n_permitted), 1)
+    count = min(max(math.ceil(share * n_permitted), 1), n_permitted)
     if count == n_permitted:
         return permitted.copy()
     return keys <= keys[increasing(keys)[count - 1]]
