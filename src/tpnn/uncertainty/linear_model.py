@@ -213,6 +213,8 @@ class RowScores:
             return self._by_group(replace(design, step=1), centre, self.groups)
         all_weights = self.slopes**2 / np.maximum(self.masses, SMALLEST_MASS)
         weights = all_weights[design.rows]
+        if not weights.any():  # every row is met exactly
+            return np.zeros((design.size, design.size))
         total = max(float(weights.sum()), SMALLEST_MASS)
         gap = design.sums(weights) / total - centre
         factor = float(all_weights.sum()) / total
