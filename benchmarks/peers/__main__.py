@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.common.cells import PAGES, RESULTS, Line, append, pack, read
-from benchmarks.common.environment import ROOT, machine, say
+from benchmarks.common.environment import machine, say
 from benchmarks.peers.figures import latest
 from benchmarks.peers.frames import SMALL, TABLES, absence
 from benchmarks.peers.jobs import Job, measure
 from benchmarks.peers.libraries import MODELS, QUICK_MODELS, TUNED, Maker, version
-from benchmarks.peers.page import as_page, with_figures
+from benchmarks.peers.page import as_page
 from benchmarks.peers.tuned import TunedCatBoost
 from benchmarks.speed import growth
 from benchmarks.truth import stability
 
-LINES, PAGE, README = RESULTS / "peers.jsonl", PAGES / "peers.md", ROOT / "README.md"
+LINES, PAGE = RESULTS / "peers.jsonl", PAGES / "peers.md"
 QUICK_DATA = ("solder_180", "birthwt", "penguins")
 LIMIT = 3600.0
 ALL_MODELS = {**MODELS, TUNED: Maker("catboost", TunedCatBoost)}
@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         "--results", type=Path, default=LINES, metavar="FILE",
         help="of the lines, by default those of the page; a new file begins anew",
     )  # fmt: skip
-    commands.add_parser("page", help=f"write {PAGE.name} and the figures of the README")
+    commands.add_parser("page", help=f"write {PAGE.name}")
     return parser
 
 
@@ -131,7 +131,7 @@ def _run_quickly(data: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _write_page() -> None:
-    """Write the page with the sections of other benchmarks, and the figures of the README.
+    """Write the page with the sections of other benchmarks.
 
     Lines that a later one of the same cell supersedes go.
     """
@@ -140,7 +140,6 @@ def _write_page() -> None:
     lines = latest(read(LINES))
     pack(LINES, lines)
     PAGE.write_text(as_page(lines, further))
-    README.write_text(with_figures(README.read_text(), lines))
 
 
 def main() -> None:

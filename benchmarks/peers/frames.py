@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.common.data import TASKS, in_two, is_available, load
 from benchmarks.common.interface import Halves, Kind, Rows
 
+MOST_CLASS_NUMBERS = 10  # a target with more numbers is a regression
 Read = Callable[[], tuple[pd.DataFrame, pd.Series]]
 
 
@@ -117,13 +120,36 @@ SMALL = {
     "wine_grades": Table("multiclass", partial(_file, "wine")),
     **_r_tables("multiclass", _SEVERAL_CLASSES),
 }
+
+
+def _last_column(path: Path) -> tuple[pd.DataFrame, pd.Series]:
+    """Read a Parquet file whose last column is the target."""
+    rows = pd.read_parquet(path)
+    return rows.iloc[:, :-1], rows.iloc[:, -1]
+
+
+def _kind(path: Path) -> Kind:
+    """Whether the last column has more than ten numbers, two values or several."""
+    target = _last_column(path)[1]
+    n_values = target.nunique()
+    if pd.api.types.is_numeric_dtype(target) and n_values > MOST_CLASS_NUMBERS:
+        return "regression"
+    return "binary" if n_values == 2 else "multiclass"
+
+
+FOLDER = {
+    path.stem: Table(_kind(path), partial(_last_column, path))
+    for path in sorted(Path(os.environ.get("TPNN_TABLES", os.devnull)).glob("*.parquet"))
+}
 LARGER = {name: Table(task.kind, partial(_file, name)) for name, task in TASKS.items()}
-TABLES = {**LARGER, **SMALL}
+TABLES = {**LARGER, **SMALL, **FOLDER}
 
 
 def absence(name: str) -> str | None:
     """Say why a table cannot be read here, nothing where it can."""
     package = TABLES[name].package
+    if name in FOLDER:
+        return None
     if package is not None:
         return None if find_spec(package) else f"the package {package} is not installed"
     file = "wine" if name == "wine_grades" else name

@@ -102,11 +102,12 @@ def _by_order(components: Any) -> dict[str, int]:
     return {str(order): counts[order] for order in sorted(counts)}
 
 
-def _ours(kind: Kind, seed: int) -> Peer:
+def ours(kind: Kind, seed: int, **settings: Any) -> Peer:
+    """Our estimator, at its defaults but for these settings."""
     from tpnn import TPNNClassifier, TPNNRegressor
 
     estimator = TPNNRegressor if kind == "regression" else TPNNClassifier
-    return _Ours(estimator(random_state=seed, n_jobs=THREADS, verbose=0), kind)
+    return _Ours(estimator(random_state=seed, n_jobs=THREADS, verbose=0, **settings), kind)
 
 
 def _ebm(kind: Kind, seed: int, **settings: Any) -> Peer:
@@ -148,7 +149,7 @@ class Maker(NamedTuple):
 
 
 MODELS = {
-    "tpnn": Maker("tpnn", _ours),
+    "tpnn": Maker("tpnn", ours),
     "catboost": Maker("catboost", _catboost),
     "lightgbm": Maker("lightgbm", _lightgbm),
     "xgboost": Maker("xgboost", _xgboost),
@@ -158,6 +159,7 @@ QUICK_MODELS = {**MODELS, "ebm": Maker("interpret", partial(_ebm, outer_bags=2))
 OURS, EBM, TUNED = "tpnn", "ebm", "catboost_tuned"
 TREES = ("catboost", "lightgbm", "xgboost")
 RIVALS = (*TREES, EBM)
+ALONE = "tpnn without remainder"
 NAMES = {"catboost": "CatBoost", "lightgbm": "LightGBM", "xgboost": "XGBoost", EBM: "EBM"}
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -28,13 +27,10 @@ from benchmarks.peers.libraries import EBM, MODELS, NAMES, OURS, RIVALS, TUNED
 
 FEW_ROWS = 1_000  # under which a table counts as small beside EBM
 MISSING = "-"
-BEGIN, END = "<!-- figures of benchmarks/peers.md -->", "<!-- end of the figures -->"
-SHOWN = "calhousing"
 INTRODUCTION = """# Peers
 
 `python -m benchmarks.peers run` measures what is not measured yet, with `--results FILE` everything
-again in a file of your own; `python -m benchmarks.peers page` writes this page and the figures of
-the README.
+again in a file of your own; `python -m benchmarks.peers page` writes this page.
 
 Every split is a random 80 : 20 of the rows; every model is fitted to the 80 % with the default
 settings of its library, two threads and the number of the split as its seed, and tested on the
@@ -266,43 +262,3 @@ def _places(lines: Iterable[Line]) -> str:
         library = "{model} {version}".format(**line)
         places.setdefault(place, {})[library] = None
     return "\n".join(f"- {place}: {', '.join(members)}" for place, members in places.items())
-
-
-def with_figures(text: str, records: Iterable[Line]) -> str:
-    """Return the text with the figures of the records between the two marks."""
-    block = f"{BEGIN}\n{figures(latest(records))}\n{END}"
-    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
-
-
-def figures(lines: Sequence[Line]) -> str:
-    """Return the table of the README: a column for each rival."""
-    tables = errors(lines)
-    fits = seconds(lines, "fit_seconds")
-    rows = [
-        ["tpnn beside", *(NAMES[rival] for rival in RIVALS)],
-        ["tables", *_cells(lambda rival: str(sum(_counts(tables.values(), rival))))],
-        ["error, geometric mean of the ratios", *_mean_ratios(tables.values())],
-        [
-            f"better by more than {TOLERANCE:.0%}, level, worse",
-            *_cells(lambda rival: ", ".join(map(str, _counts(tables.values(), rival)))),
-        ],
-    ]
-    if SHOWN in tables:
-        means = tables[SHOWN].mean()
-        ours = f"California housing, RMSE (tpnn: {means[OURS]:.3f})"
-        rows.append([ours, *_cells(lambda rival: three_digits(means[rival]))])
-    if fits:
-        rows.append(["seconds of a fit, likewise", *_mean_ratios(fits.values())])
-    return markdown(rows)
-
-
-def _cells(text: Callable[[str], str]) -> list[str]:
-    return [text(rival) for rival in RIVALS]
-
-
-def _counts(tables: Iterable[pd.DataFrame], rival: str) -> tuple[int, int, int]:
-    return counts(ratio(values, rival) for values in tables)
-
-
-def _mean_ratios(tables: Iterable[pd.DataFrame]) -> list[str]:
-    return _cells(lambda rival: three_digits(geometric_mean(ratio(v, rival) for v in tables)))

@@ -18,12 +18,13 @@ import pytest
 from benchmarks.common.cells import read
 from benchmarks.common.environment import circumstances, machine
 from benchmarks.common.interface import Halves, Rows
-from benchmarks.peers.__main__ import LINES, PAGE, README, _done
+from benchmarks.peers import unseen
+from benchmarks.peers.__main__ import LINES, PAGE, _done
 from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
 from benchmarks.peers.frames import SMALL, is_unseen, split, table
 from benchmarks.peers.jobs import Job, measure, scores
 from benchmarks.peers.libraries import QUICK_MODELS, RIVALS, Maker, Peer
-from benchmarks.peers.page import as_page, with_figures
+from benchmarks.peers.page import as_page
 from benchmarks.speed import out_of_core
 from benchmarks.speed.growth import exponent
 from benchmarks.speed.out_of_core_rivals import Parts, read_group, targets
@@ -266,8 +267,40 @@ def test_a_stopped_fit_is_named_and_the_last_line_of_a_cell_counts():
     assert [line["scores"]["rmse"] for line in latest(lines) if "scores" in line] == [2.0]
 
 
-def test_page_and_readme_show_the_figures_of_the_lines():
+def test_the_page_shows_the_figures_of_the_lines():
     lines, page = read(LINES), PAGE.read_text()
-    assert README.read_text() == with_figures(README.read_text(), lines)
     ours = as_page(lines).split("## Seconds of a fit")[0]
     assert page.startswith(ours)
+
+
+def test_means_of_tables_that_were_set_apart_are_of_their_own_and_of_shared_splits():
+    def line(data: str, model: str, number: int, error: float) -> dict[str, Any]:
+        took = 2.0 if model == "tpnn" else 4.0
+        further = {"fit_seconds": took, "components": {"1": 2, "2": 1}}
+        return _line(model, number, error, data=data, **further)
+
+    errors = {"a": 1.0, "b": 1.0, "c": 0.9, "d": 5.0, "e": 1.0, "f": 0.9}
+    lines = [
+        line(name, model, number, error if model == "tpnn" else 1.0)
+        for name, error in errors.items()
+        for model in unseen.COMPARED
+        for number in (0, 1)
+        if (name, model, number) != ("f", "catboost", 1)
+    ]
+    table = unseen.figures([*lines, line("f", "tpnn", 2, 99.0)])
+    cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in table.splitlines()]
+    rows = {row[0]: row[1:] for row in cells}
+    assert rows["number"] == ["2", "4", "6"]
+    held = 1.25 ** (1 / 4)  # five is held to 1.25
+    means = [0.9, held, (0.9**2 * 1.25) ** (1 / 6)]
+    assert rows["error, tpnn / CatBoost"] == [f"{mean:.3f}" for mean in means]
+    assert rows["better than CatBoost by 2 %, level, worse"] == ["2, 0, 0", "0, 3, 1", "2, 3, 1"]
+    assert rows["time of a fit / CatBoost's"] == ["0.500"] * 3
+    assert rows["components, median"] == ["3"] * 3
+
+
+def test_the_readme_shows_the_figures_of_tables_that_nobody_tuned_on():
+    lines = read(unseen.LINES)
+    text = unseen.README.read_text()
+    assert text == unseen.with_figures(text, lines)
+    assert unseen.PAGE.read_text() == unseen.as_page(lines)
