@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 
 from tpnn import TPNNClassifier, TPNNRegressor, datasets
 
