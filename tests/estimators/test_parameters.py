@@ -45,7 +45,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_jobs": [0, 1.5, True],
     "time_limit": [0, -3],
     "random_state": [-1, "seed", 2**32],
-    "verbose": [2, "yes"],
+    "verbose": [3, "yes"],
 }  # fmt: skip
 BAD_SOLVER_PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "grow": {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 EXAMPLE_COVERAGE = 0.9
+ONE_LESS_ROUNDING = 1 - 1e-9
 BY_CLASS = "class"  # unless a feature has this name
 
 
@@ -181,7 +182,7 @@ def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:
     """
     rank = int(np.ceil(round(float(coverage) * (len(scores) + 1), 9)))
     if rank > len(scores):
-        needed = int(np.ceil(round(float(coverage) / (1 - float(coverage)), 9)))
+        needed = int(np.ceil(coverage / (1 - coverage) * ONE_LESS_ROUNDING))
         raise ValueError(
             f"coverage: {float(coverage):g} needs at least {needed} held-out rows{where}, found "
             f"{len(scores)}. Lower it, or fit more rows."
