@@ -17,7 +17,7 @@ author = "The tpnn developers"
 copyright = author
 release = version = tpnn.__version__
 
-for name in ("autogluon", "distributed", "metrics", "mlflow", "plots"):  # public names of modules in the rooms
+for name in ("distributed", "metrics", "mlflow", "plots"):  # public modules that live in rooms
     sys.modules[f"tpnn.{name}"] = getattr(tpnn, name)
 
 sys.path.append(str(Path(__file__).parent))

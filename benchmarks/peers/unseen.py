@@ -83,7 +83,7 @@ def figures(lines: Sequence[Line]) -> str:
     for rival in RIVALS:
         for model in (OURS, ALONE):
             title = f"error, {model} / {NAMES[rival]}"
-            add(title, lambda part, a=model, b=rival: _mean(errors, part, a, b, HELD))
+            add(title, partial(_mean, errors, ours=model, rival=rival, held=HELD))
     add("better than CatBoost by 2 %, level, worse", lambda part: _counts(errors, part))
     add("time of a fit / CatBoost's", lambda part: _mean(times, part, OURS, "catboost"))
     add("components, median", lambda part: _components(lines, part))
@@ -92,14 +92,11 @@ def figures(lines: Sequence[Line]) -> str:
 
 def _values(lines: Iterable[Line], value: Callable[[Line], float]) -> dict[str, pd.DataFrame]:
     """Return, by table, values of the models (columns) on the splits (rows) that all have."""
-    found = {cell_of(line): value(line) for line in lines if "scores" in line}
-    frame = (
-        pd.Series(found)
-        .rename_axis(["data", "model", "split"])
-        .unstack("model")
-        .reindex(columns=[*COMPARED])
-    )
-    return {name: group.dropna() for name, group in frame.groupby(level="data")}
+    found = [(*cell_of(line), value(line)) for line in lines if "scores" in line]
+    frame = pd.DataFrame(found, columns=["data", "model", "split", "value"])
+    frame = frame.pivot(index=["data", "split"], columns="model", values="value")
+    frame = frame.reindex(columns=[*COMPARED])
+    return {str(name): group.dropna() for name, group in frame.groupby(level="data")}
 
 
 def _ratio(values: pd.DataFrame, ours: str, rival: str) -> float:

@@ -136,17 +136,13 @@ def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -
     ("target", "words"),
     [
         (None, "times are needed, found None"),
-        (
-            np.ones((30, 3)),
-            r"times, or two columns \(time and event\), are needed, found shape \(30, 3\). "
-            r"Intervals \(start, stop, event\) are not supported. Or pass one row for each int",
-        ),
+        (np.ones((30, 3)), "every entry must be before its time, found 30 rows where it is not"),
         (Y, "times must be finite and not negative"),
         (np.column_stack([-np.ones(30), np.ones(30)]), "times must be finite and not negative"),
-        (np.column_stack([np.ones(30), np.full(30, 2)]), "times must be .*, and events 0 or 1"),
+        (np.column_stack([np.ones(30), np.full(30, 2)]), r"events must be 0 or 1, found \[2\]"),
         (
             np.column_stack([np.ones(30), np.arange(30) % 3]),
-            r"events must be 0 or 1, found \[0, 1, 2\]. Competing events are not supported: fit a",
+            r"events must be 0 or 1, found \[0, 1, 2\]. Of competing events, say which",
         ),
         (
             pd.DataFrame({"until": pd.Timestamp("2020") + pd.to_timedelta(Y, "D"), "died": True}),

@@ -26,8 +26,12 @@ X = rng.normal(size=(400, 4))
 X[:, 3] = rng.integers(0, 4, 400)
 score = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + 0.3 * X[:, 3] + 0.3 * rng.normal(size=400)
 found = {}
-for name, kind, y in (("numbers", TPNNRegressor, score), ("classes", TPNNClassifier, score > 0.3)):
-    frozen = kind(random_state=0, n_bags=4).fit(X, y).model_
+for name, kind, y, bands in (
+    ("numbers", TPNNRegressor, score, True),
+    ("classes", TPNNClassifier, score > 0.3, True),
+    ("grown", TPNNRegressor, score, False),
+):
+    frozen = kind(random_state=0, n_bags=4, bands=bands).fit(X, y).model_
     found[name + " components"] = np.array([str(component) for component in frozen.components])
     found[name + " tables"] = np.concatenate([table.ravel() for table in frozen.tables])
     found[name + " raw scores"] = frozen.raw_scores(X)
@@ -68,4 +72,5 @@ def test_other_kernels_of_numpy_and_blas_move_the_last_digits_alone(tmp_path: Pa
         if name.endswith("components"):
             assert list(array) == list(other[name])
         else:
-            assert np.allclose(array, other[name], rtol=1e-12, atol=1e-12), name
+            rounding = 1e-12 if name.startswith("grown") else 1e-6  # posteriors: single precision
+            assert np.allclose(array, other[name], rtol=rounding, atol=rounding), name

@@ -11,7 +11,7 @@ import pytest
 from tests.uncertainty.problems import solved
 from tpnn import TPNNClassifier, TPNNRegressor
 from tpnn.solvers.grow.solver import Grow
-from tpnn.solvers.solution import Limits, Solution
+from tpnn.solvers.solution import Limits
 from tpnn.uncertainty import equations, linear_model, recipe
 from tpnn.uncertainty.design import Design
 from tpnn.uncertainty.linear_model import LinearModel
@@ -137,12 +137,17 @@ def test_bands_are_around_what_is_shown_and_narrower_than_before() -> None:
     assert moves[1] < 0.2 * moves[0]
 
 
-def test_a_solution_whose_terms_make_up_its_grids_stays() -> None:
+def test_a_fit_stays_as_a_stated_penalty_leaves_it() -> None:
     X, y = sample(200, 1)
-    found = solved(TPNNRegressor(**SETTINGS, order=1), X, y)
-    terms: Any = []
-    given = Solution(**{**vars(found.solution), "terms": terms})
-    assert infer(found.problem, given, Limits(), lambda one, _: one).solution is given
+    stated, free = (
+        [
+            TPNNRegressor(**settings, order=1, bands=bands).fit(X, y).model_
+            for bands in (True, False)
+        ]
+        for settings in ({**SETTINGS, "solver": Grow(l2=3.0)}, SETTINGS)
+    )
+    assert all(map(np.array_equal, *(model.tables for model in stated)))
+    assert not all(map(np.array_equal, *(model.tables for model in free)))
 
 
 def test_shapes_are_certified_after_the_move() -> None:

@@ -512,7 +512,8 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
             solved, events=[*solved.events, Event(stage="bands", note=note, seconds=0.0)]
         )
     try:
-        bands = infer(problem, solved.solution, limits, partial(moved, problem))
+        move = partial(moved, problem) if solved.solver.refines else None
+        bands = infer(problem, solved.solution, limits, move)
         return replace(
             solved, solution=bands.solution, posteriors=bands.posteriors, tests=bands.tests,
             row_errors=bands.row_errors,

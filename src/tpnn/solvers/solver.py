@@ -28,6 +28,7 @@ class Solver(Protocol):
     judges: ClassVar[bool]  # can judge many candidate pairs or triples at once
     needs_subsets: ClassVar[bool]  # fits a component only together with all its subsets
     continues: ClassVar[bool]  # can start from a model
+    refines: bool  # its fits may move towards their posterior means
     screens_on_card: ClassVar[bool]  # also screens interactions on a card, where rounding differs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -71,8 +71,7 @@ def infer(
 ) -> Inference:
     """Posterior and test of every component of a solution, and errors of their sum.
 
-    With ``move`` the solution first moves towards its posterior means. One whose terms make up its
-    grids stays as it is.
+    With ``move`` the solution first moves towards its posterior means.
 
     Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
     TimeoutError if the limits are reached.
@@ -84,7 +83,7 @@ def infer(
         bags = split_bags(problem, solution, functions)
         models = smooth_posteriors(problem, design, bags, limits)
         smooth = bags.smooth
-        if move is not None and solution.terms is None:
+        if move is not None:
             solution = better(problem, solution, design, models, move, limits)
             tables = map(problem.by_bag, solution.components, solution.tables)
             pairs = zip(tables, functions, strict=True)

@@ -65,6 +65,7 @@ class Descent(BaseEstimator):
     judges: ClassVar[bool] = False
     needs_subsets: ClassVar[bool] = False
     continues: ClassVar[bool] = False
+    refines: ClassVar[bool] = False  # its terms make up its grids
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_bases": Rule(
             'a whole number of at least 1, a dict from order to such numbers, or "auto"',

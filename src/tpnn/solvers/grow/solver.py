@@ -114,6 +114,11 @@ class Grow(BaseEstimator):
         self.max_rounds = max_rounds
         self.patience = patience
 
+    @property
+    def refines(self) -> bool:
+        """Whether fits may move towards posterior means, which have penalties of their own."""
+        return isinstance(self.l2, str)
+
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
         """Largest number of nodes per feature that is worth its cost, by order."""
         factor = 2 if n_features <= FEW_FEATURES else 1
