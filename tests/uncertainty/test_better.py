@@ -138,10 +138,10 @@ def test_bands_are_around_what_is_shown_and_narrower_than_before() -> None:
 
 
 def test_a_fit_stays_as_a_stated_penalty_leaves_it() -> None:
-    X, y = sample(200, 1)
+    X, y = sample(400, 2)
     stated, free = (
         [
-            TPNNRegressor(**settings, order=1, bands=bands).fit(X, y).model_
+            TPNNRegressor(**settings, interactions=[["a", "b"]], bands=bands).fit(X, y).model_
             for bands in (True, False)
         ]
         for settings in ({**SETTINGS, "solver": Grow(l2=3.0)}, SETTINGS)
