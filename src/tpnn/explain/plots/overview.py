@@ -105,10 +105,19 @@ def components(
     for names, axes in zip(drawn, panels.flat, strict=False):
         component(explanation, names, axes, scale=scale, reference=reference, log_axes=log_axes)
     if rest is not None:
-        remainder(explanation, panels.flat[len(drawn)])
+        _put_names_on_bars(remainder(explanation, panels.flat[len(drawn)]))
     for axes in panels.flat[n_panels:]:
         axes.set_axis_off()
     return figure  # type: ignore[no-any-return]
+
+
+def _put_names_on_bars(axes: Axes) -> None:
+    """Let the names of bars stand on them, where they take no room from other panels."""
+    for bar in axes.patches:
+        bar.set_facecolor(PALE)
+    for label in axes.get_yticklabels():
+        label.set_horizontalalignment("left")
+    axes.tick_params(axis="y", length=0, pad=-4)
 
 
 def _panel_inches(drawn: Sequence[Sequence[Axis]]) -> tuple[float, float]:
