@@ -51,7 +51,7 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "gradient descent": ("tpnn.solvers.descent.cpu", "_Part", "advance", ENDLESS_DESCENT),
 }  # fmt: skip
-MOST_CALLS = 2000
+MOST_CALLS = 100_000  # seconds: threads are told within a tenth of one
 
 
 class Interrupting:
