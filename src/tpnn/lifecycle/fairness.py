@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, Rule, check_parameters, is_finite, one_of
@@ -27,9 +28,6 @@ from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.validate.validate import attributes_of, group_differences
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel, changed, offset_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FAVOURABLE = ("below", "at least")
 RULES = {
@@ -130,8 +128,6 @@ class Fairness:
             without targets), ``standardised_difference`` and, with a threshold,
             ``adverse_impact_ratio``.
         """
-        import pandas as pd
-
         check_parameters({"n_steps": n_steps}, {"n_steps": COUNT})
         inside, task = self._inside(group, attribute), self.model.task
         whole = self._gap_of(self.model.raw_scores(self.X, self.offset), inside)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.explain.metrics.estimates import estimate
@@ -17,9 +18,6 @@ from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FALSE_ALARM_RATE = 0.05
 N_BINS = 10  # of a feature without levels; missing values have one more
@@ -271,8 +269,6 @@ def _reference_rows(model: AnovaModel) -> float:
 
 def _features(model: AnovaModel, reference: Table | None, new: Table) -> pd.DataFrame:
     """Stability index and p-value of every feature that the model depends on."""
-    import pandas as pd
-
     encoder, names = model.encoder, model.required_features
     shares: list[Shares] = []
     for feature in map(model.feature_names.index, names):
@@ -294,8 +290,6 @@ def _shifts(
     model: AnovaModel, X_reference: Table | None, X_new: Table
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Shift of each component's mean, and of the mean raw score."""
-    import pandas as pd
-
     new = _scores(model, X_new)
     shape = (1, *new.shape[1:])
     reference = np.zeros(shape) if X_reference is None else _scores(model, X_reference)
@@ -348,8 +342,6 @@ def _scores(model: AnovaModel, X: Any) -> FloatArray:
 
 def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Test of calibration, and scores with intervals; empty without targets."""
-    import pandas as pd
-
     if y is None:
         return pd.DataFrame(columns=CALIBRATION), pd.DataFrame(columns=SCORES)
     raw = model.raw_scores(X, offset)

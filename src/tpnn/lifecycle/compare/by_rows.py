@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
@@ -36,36 +36,89 @@ from tpnn.model.model import AnovaModel
 from tpnn.model.task import Task
 from tpnn.table.columns import array_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 BELOW, AT_LEAST = "below", "at least"
 CHANGES = (-0.2, -0.1, -0.05, 0.05, 0.1, 0.2)
 MOST_LABELS, N_BINS = 20, 8  # of a column by which dislocation is split
 SHARE = Rule("a share between 0 and 1", lambda value: is_number(value) and 0 < value < 1, 0.2)
 EVEN = 0.5  # probability from which on the second class is more probable
-SCORES = ["difference", "standard_error"]
 
 
-class RowTables(ABC):
-    """Tables of two predictions for each row; what both kinds of comparison have."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowComparison:
+    """Two models compared by their predictions alone.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the old and the new model.
+    predictions : tuple of array of shape (n_rows,)
+        Their predictions; of two classes, probabilities of the second.
+    tasks : list of Task
+        What the models of this library among them predict.
+    X : table
+        The rows.
+    y : array, or None
+        Their targets.
+    threshold : float, or None
+        Prediction from which on the decision is another one.
+    """
 
     names: tuple[str, str]
+    predictions: tuple[FloatArray, FloatArray]
+    tasks: list[Task]
     X: Any
     y: Any
     threshold: float | None
 
-    @abstractmethod
-    def _means(self) -> tuple[FloatArray, FloatArray]:
-        """Old and new prediction of every row."""
+    def __repr__(self) -> str:
+        n_rows = len(self.predictions[0])
+        return f"RowComparison({self.names[0]} and {self.names[1]}: {n_rows} rows, by predictions)"
 
-    @abstractmethod
-    def _tasks(self) -> list[Task]:
-        """Tasks of the models that have one."""
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Scores of both models on the rows with targets, and their paired differences.
+
+        ``standard_error`` is that of the difference: rows count in both scores, so it is smaller
+        than the errors of the two scores would say. Empty without targets.
+
+        The scores are those of the task of a model of this library; without one, of the probability
+        of two classes, or of squared errors. Scores that are no probabilities are judged by the
+        order of the rows.
+        """
+        lines = [
+            (old.name, old.value, new.value, new.value - old.value,
+             standard_error(new.influences - old.influences))
+            for old, new in self._estimates
+        ]  # fmt: skip
+        return pd.DataFrame(lines, columns=["score", *self.names, "difference", "standard_error"])
+
+    @cached_property
+    def _estimates(self) -> list[tuple[Estimate, Estimate]]:
+        """Each score of both models."""
+        actual = self._actual()
+        if actual is None:
+            return []
+        old, new = (self._estimates_of(actual, mean) for mean in self._both())
+        by_name = {one.name: one for one in new}
+        return [(one, by_name[one.name]) for one in old if one.name in by_name]
+
+    def _estimates_of(self, actual: FloatArray, mean: FloatArray) -> list[Estimate]:
+        """Scores of one model, the same for both."""
+        both = np.concatenate(self._both())
+        if set(np.unique(actual)) <= {0.0, 1.0}:
+            if both.min() >= 0 and both.max() <= 1:
+                task = Task(LOG_LOSS, classes=(0, 1))
+                return estimate(task, actual, task.link.forward(mean))
+            is_second = actual == 1
+            return [area_estimate("AUROC", is_second, mean),
+                    distance_estimate("KS", is_second, mean)]  # fmt: skip
+        rates = [task for task in self.tasks if task.kind == "rates"]
+        task = rates[0] if rates and both.min() > 0 else Task(SQUARED_ERROR)
+        return estimate(task, actual, task.link.forward(mean))
 
     def _both(self) -> tuple[FloatArray, FloatArray]:
         """Predictions, of which there must be one for each row."""
-        old, new = self._means()
+        old, new = self.predictions
         if old.ndim > 1:
             raise ValueError(
                 f"models: this table is of one prediction for each row, found {old.shape[1]}. "
@@ -77,8 +130,7 @@ class RowTables(ABC):
         """Targets as numbers, labels of two classes as 0 and 1; None where there are none."""
         if self.y is None:
             return None
-        classes = next((task.classes for task in self._tasks() if task.classes), ())
-        return as_numbers(self.y, classes)
+        return as_numbers(self.y, next((task.classes for task in self.tasks if task.classes), ()))
 
     def swap_set(self, share: float | None = None) -> pd.DataFrame:
         """Count the rows by their two decisions.
@@ -96,8 +148,6 @@ class RowTables(ABC):
             A line for each pair of decisions, "below" and "at least", with ``n_rows``, ``share``,
             the mean predictions and, where targets are known, ``actual``, their mean.
         """
-        import pandas as pd
-
         both, actual = self._both(), self._actual()
         decided = [mean >= edge for mean, edge in zip(both, self._edges(both, share), strict=True)]
         lines = []
@@ -118,7 +168,7 @@ class RowTables(ABC):
             old, new = (float(np.quantile(m, 1 - share, method="higher")) for m in both)
             return old, new
         edge = self.threshold
-        if edge is None and any(task.kind == "classes" for task in self._tasks()):
+        if edge is None and any(task.kind == "classes" for task in self.tasks):
             edge = EVEN
         if edge is None:
             raise ValueError(
@@ -148,8 +198,6 @@ class RowTables(ABC):
             A line for each group: ``from`` and ``to``, the smallest and largest ratio or
             difference, ``n_rows``, the mean predictions and, where targets are known, ``actual``.
         """
-        import pandas as pd
-
         check_parameters({"n_groups": n_groups}, {"n_groups": COUNT})
         old, new = both = self._both()
         key = new / old if min(old.min(), new.min()) > 0 else new - old
@@ -180,8 +228,6 @@ class RowTables(ABC):
             and the ``change`` of these sums; or a line for each label with ``n_rows``, the sums,
             their ``change``, and the share of rows in each band of changes.
         """
-        import pandas as pd
-
         old, new = self._both()
         if not (old > 0).all():
             raise ValueError(
@@ -207,8 +253,6 @@ class RowTables(ABC):
 
     def _labels(self, by: Any) -> Any:
         """Label of each row; numbers with many values as ranges."""
-        import pandas as pd
-
         column = pd.Series(np.asarray(self.X[by] if isinstance(by, str) else by))
         if len(column) != len(self._both()[0]):
             raise ValueError(
@@ -219,96 +263,8 @@ class RowTables(ABC):
             return pd.qcut(column, N_BINS, duplicates="drop")
         return column
 
-
-def change_words(cuts: FloatArray) -> list[str]:
-    """Bands of relative changes in words.
-
-    >>> change_words(np.array([-0.1, 0.1]))
-    ['below -10 %', '-10 % to < +10 %', 'from +10 %']
-    """
-    words = [f"{100 * cut:+g} %" for cut in cuts]
-    inner = [f"{low} to < {high}" for low, high in pairwise(words)]
-    return [f"below {words[0]}", *inner, f"from {words[-1]}"] if words else ["all"]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RowComparison(RowTables):
-    """Two models compared by their predictions alone.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the old and the new model.
-    predictions : tuple of array of shape (n_rows,)
-        Their predictions; of two classes, probabilities of the second.
-    tasks : list of Task
-        What the models of this library among them predict.
-    X : table
-        The rows.
-    y : array, or None
-        Their targets.
-    threshold : float, or None
-        Prediction from which on the decision is another one.
-    """
-
-    names: tuple[str, str]
-    predictions: tuple[FloatArray, FloatArray]
-    tasks: list[Task]
-    X: Any
-    y: Any
-    threshold: float | None
-
-    def __repr__(self) -> str:
-        n_rows = len(self.predictions[0])
-        return f"RowComparison({self.names[0]} and {self.names[1]}: {n_rows} rows, by predictions)"
-
-    def _means(self) -> tuple[FloatArray, FloatArray]:
-        return self.predictions
-
-    def _tasks(self) -> list[Task]:
-        return self.tasks
-
-    @cached_property
-    def scores(self) -> pd.DataFrame:
-        """Scores of both models on the rows with targets, and their paired differences.
-
-        They are those of the task of the model of this library; without one, of the probability of
-        two classes, or of squared errors. Scores that are no probabilities are judged by the order
-        of the rows.
-        """
-        import pandas as pd
-
-        columns = ["score", *self.names, *SCORES]
-        actual = self._actual()
-        if actual is None:
-            return pd.DataFrame(columns=columns)
-        first, second = ({one.name: one for one in self._estimates(actual, mean)}
-                         for mean in self._both())  # fmt: skip
-        lines = [
-            (name, old.value, new.value, new.value - old.value,
-             standard_error(new.influences - old.influences))
-            for name, old, new in ((name, first[name], second[name])
-                                   for name in first if name in second)
-        ]  # fmt: skip
-        return pd.DataFrame(lines, columns=columns)
-
-    def _estimates(self, actual: FloatArray, mean: FloatArray) -> list[Estimate]:
-        """Scores of one model, the same for both."""
-        both = np.concatenate(self._both())
-        if set(np.unique(actual)) <= {0.0, 1.0}:
-            if both.min() >= 0 and both.max() <= 1:
-                task = Task(LOG_LOSS, classes=(0, 1))
-                return estimate(task, actual, task.link.forward(mean))
-            is_second = actual == 1
-            return [area_estimate("AUROC", is_second, mean),
-                    distance_estimate("KS", is_second, mean)]  # fmt: skip
-        rates = [task for task in self.tasks if task.kind == "rates"]
-        task = rates[0] if rates and both.min() > 0 else Task(SQUARED_ERROR)
-        return estimate(task, actual, task.link.forward(mean))
-
     def to_html(self, path: str | os.PathLike[str]) -> Report:
         """Write one self-contained page: scores, swap set, double lift."""
-        n_rows = len(self.predictions[0])
         sections = [
             Section("Double lift", "Rows by how much the models differ, in about equal groups.",
                     (table(self.double_lift()),)),
@@ -320,9 +276,21 @@ class RowComparison(RowTables):
             lede = "Rows by their two decisions."
             sections.append(Section("Swap set", lede, (table(self.swap_set()),)))
         title = f"{self.names[0]} and {self.names[1]}"
+        facts = [("Rows", len(self.predictions[0]))]
         lede = "Two models compared by their predictions alone."
-        write_file(path, page(title, lede, [("Rows", n_rows)], sections).encode())
+        write_file(path, page(title, lede, facts, sections).encode())
         return Report(Path(path))
+
+
+def change_words(cuts: FloatArray) -> list[str]:
+    """Bands of relative changes in words.
+
+    >>> change_words(np.array([-0.1, 0.1]))
+    ['below -10 %', '-10 % to < +10 %', 'from +10 %']
+    """
+    words = [f"{100 * cut:+g} %" for cut in cuts]
+    inner = [f"{low} to < {high}" for low, high in pairwise(words)]
+    return [f"below {words[0]}", *inner, f"from {words[-1]}"] if words else ["all"]
 
 
 def has_components(model: Any) -> bool:

@@ -7,21 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.anova.trees import joined
-from tpnn.explain.metrics.estimates import Estimate, estimate, standard_error
+from tpnn.explain.metrics.estimates import Estimate, estimate
 from tpnn.explain.report.static import counted, notebook
 from tpnn.explain.report.writing import Report
 from tpnn.lifecycle.compare.by_rows import (
+    AT_LEAST,
+    BELOW,
     RowComparison,
-    RowTables,
     compare_rows,
     has_components,
 )
@@ -48,8 +50,8 @@ from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.words import signed_column, written
 
-if TYPE_CHECKING:
-    import pandas as pd
+ROUNDINGS = 16.0  # sums of that many rounding errors are no difference
+INTERCEPT = "(intercept)"
 
 
 def read_model(model: Any, X: Any) -> AnovaModel:
@@ -78,18 +80,14 @@ def read_models(models: Sequence[Any], X: Any) -> list[AnovaModel]:
     ]
 
 
-ROUNDINGS = 16.0  # sums of that many rounding errors are no difference
-INTERCEPT = "(intercept)"
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison(RowTables):
+class Comparison(RowComparison):
     """Two models on common nodes and masses, and their difference.
+
+    What :class:`RowComparison` says of predictions alone, it says too.
 
     Parameters
     ----------
-    names : tuple of str
-        Names of the old and the new model.
     old : AnovaModel
         The old function with components that average to zero over the rows of the comparison.
     new : AnovaModel
@@ -98,25 +96,15 @@ class Comparison(RowTables):
         New less old, as a model: its raw score is the difference of the raw scores.
     originals : tuple of AnovaModel
         The models as they were, with their bands.
-    X : table
-        The rows.
-    y : array, or None
-        Their targets.
-    offset : array of shape (n_rows,), or None
-        Known part of the raw score of each row.
-    threshold : float, or None
-        Prediction from which on the decision is another one; None is the most probable class.
+    raw : tuple of array of shape (n_rows[, n_outputs])
+        Raw scores of both, offset included.
     """
 
-    names: tuple[str, str]
     old: AnovaModel
     new: AnovaModel
     difference: AnovaModel
     originals: tuple[AnovaModel, AnovaModel]
-    X: Any
-    y: Any
-    offset: Any
-    threshold: float | None
+    raw: tuple[FloatArray, FloatArray]
 
     def __repr__(self) -> str:
         counts = self.frame["status"].value_counts()
@@ -130,33 +118,24 @@ class Comparison(RowTables):
         ``status`` is "gained", "lost", "moved" or "same". Sizes are means of absolute contributions
         over the rows, under the names of the models, and ``difference`` is that of the difference.
         """
-        import pandas as pd
-
-        outputs = self.difference.output_names or ("",)
-        parts = [_scores(model, self.X, self.difference.components)
-                 for model in (self.old, self.new, self.difference)]  # fmt: skip
-        sizes = [np.abs(part).mean(0) for part in parts]  # (n_parts, n_outputs) each
-        lines = [
-            self._line(INTERCEPT, output, self._status_of_intercept(k),
-                       [float(m.intercepts[k]) for m in (self.old, self.new, self.difference)])
-            for k, output in enumerate(outputs)
-        ] + [
-            self._line(name, output, self._status(place), [float(size[place, k]) for size in sizes])
-            for place, name in enumerate(self.part_names)
-            for k, output in enumerate(outputs)
-        ]  # fmt: skip
-        frame = pd.DataFrame(lines)
+        outputs, names = self.difference.output_names or ("",), [INTERCEPT, *self.part_names]
+        sizes = []  # (n_names, n_outputs) each
+        for model in (self.old, self.new, self.difference):
+            scores = _scores(model, self.X, self.difference.components)
+            means = np.concatenate([model.intercepts[None], np.abs(scores).mean(0)])
+            sizes.append(means[: len(names)])
+        statuses = ["moved" if shift else "same" for shift in self.difference.intercepts]
+        statuses += [self._status(place) for place in range(len(names) - 1) for _ in outputs]
+        columns = zip((*self.names, "difference"), sizes, strict=True)
+        frame = pd.DataFrame({
+            "component": np.repeat(np.array(names, object), len(outputs)),
+            "output": outputs * len(names),
+            "status": statuses,
+            **{name: size.ravel() for name, size in columns},
+        })  # fmt: skip
         order = frame["difference"].abs().sort_values(ascending=False, kind="stable").index
         frame = frame.loc[order].reset_index(drop=True)
         return frame if self.difference.output_names else frame.drop(columns="output")
-
-    def _line(self, name: str, output: str, status: str, sizes: list[float]) -> dict[str, Any]:
-        old, new, difference = sizes
-        of_models = {self.names[0]: old, self.names[1]: new, "difference": difference}
-        return {"component": name, "output": output, "status": status, **of_models}
-
-    def _status_of_intercept(self, output: int) -> str:
-        return "moved" if self.difference.intercepts[output] else "same"
 
     @cached_property
     def part_names(self) -> list[str]:
@@ -183,34 +162,18 @@ class Comparison(RowTables):
         return "moved" if has_moved else "same"
 
     @cached_property
-    def scores(self) -> pd.DataFrame:
-        """Scores of both models on the rows with targets, and their paired differences.
-
-        ``standard_error`` is that of the difference: rows count in both scores, so it is smaller
-        than the errors of the two scores would say. Empty without targets.
-        """
-        import pandas as pd
-
-        columns = ["score", *self.names, "difference", "standard_error"]
-        if self.y is None:
-            return pd.DataFrame(columns=columns)
-        lines = [
-            (old.name, old.value, new.value, new.value - old.value,
-             standard_error(new.influences - old.influences))
-            for old, new in self._estimates
-        ]  # fmt: skip
-        return pd.DataFrame(lines, columns=columns)
-
-    @cached_property
     def _estimates(self) -> list[tuple[Estimate, Estimate]]:
         """Each score of both models."""
-        old, new = (estimate(task, self.y, raw) for task, raw in self._raw())
+        if self.y is None:
+            return []
+        pairs = zip(self.tasks, self.raw, strict=True)
+        old, new = (estimate(task, self.y, raw) for task, raw in pairs)
         return list(zip(old, new, strict=True))
 
     @property
     def verdict(self) -> str:
         """The comparison in a sentence: whether the first score differs clearly, and what flips."""
-        n_rows, words = len(self.row_differences()), ""
+        n_rows, words = len(self.raw[0]), ""
         if len(self.scores):
             score, _, _, difference, error = self.scores.iloc[0]
             reach, is_gain = normal_quantile((1 + LEVEL) / 2) * error, self._estimates[0][1].is_gain
@@ -228,29 +191,12 @@ class Comparison(RowTables):
         """Show the verdict and the largest differences in a notebook."""
         return notebook(self.verdict, self.frame)
 
-    def _means(self) -> tuple[FloatArray, FloatArray]:
-        old, new = (task.link.inverse(raw) for task, raw in self._raw())
-        return old, new
-
-    def _tasks(self) -> list[Task]:
-        return [model.task for model in self.originals]
-
-    def _raw(self) -> list[tuple[Task, FloatArray]]:
-        """Tasks and raw scores of both models, offset included."""
-        pure = (self.old, self.new)
-        return [
-            (model.task, same.raw_scores(self.X, self.offset))
-            for model, same in zip(self.originals, pure, strict=True)
-        ]
-
     def row_differences(self) -> pd.DataFrame:
         """Difference of every component on every row, which sum to that of the raw scores.
 
         Columns are the intercept, the components and, where either model has one, the remainder;
         with several outputs they have two levels.
         """
-        import pandas as pd
-
         names = [INTERCEPT, *self.part_names]
         scores = _scores(self.difference, self.X, self.difference.components)
         constant = np.broadcast_to(self.difference.intercepts, (len(scores), 1, scores.shape[2]))
@@ -266,28 +212,24 @@ class Comparison(RowTables):
 
         Empty where there is no decision: for numbers without a threshold.
         """
-        import pandas as pd
-
-        decisions = [self._decisions(task, raw) for task, raw in self._raw()]
+        decisions = list(map(self._decisions, self.tasks, self.raw, self.predictions))
         is_flipped: BoolArray = np.asarray(decisions[0] != decisions[1], bool)
         rows = np.flatnonzero(is_flipped)
         parts = _scores(self.difference, self.X, self.difference.components)[rows]
         names = self.part_names
         largest = np.abs(parts).max(-1).argmax(1) if names and len(rows) else np.zeros(0, int)
-        means = [task.link.inverse(raw)[rows] for task, raw in self._raw()]
         frame: dict[str, Any] = {"row": rows}
-        for name, mean, decision in zip(self.names, means, decisions, strict=True):
+        for name, mean, decision in zip(self.names, self.predictions, decisions, strict=True):
             if mean.ndim == 1:
-                frame[f"{name} prediction"] = mean
+                frame[f"{name} prediction"] = mean[rows]
             frame[f"{name} decision"] = decision[rows]
         frame["largest_difference"] = np.array([names[k] for k in largest], object)
         return pd.DataFrame(frame)
 
-    def _decisions(self, task: Task, raw: FloatArray) -> Any:
+    def _decisions(self, task: Task, raw: FloatArray, mean: FloatArray) -> Any:
         """Return what is decided for each row, or zeros where nothing is."""
-        mean = task.link.inverse(raw)
         if self.threshold is not None and mean.ndim == 1:
-            return np.where(mean >= self.threshold, "at least", "below")
+            return np.where(mean >= self.threshold, AT_LEAST, BELOW)
         if task.kind != "classes":
             return np.zeros(len(raw))
         return np.array(task.classes or task.outputs or (0, 1), object)[task.decisions(raw)]
@@ -358,15 +300,19 @@ def compare(
     frozen = read_models(list(models.values()), X)
     check_alike(frozen)
     old, new, difference = _on_common_nodes(frozen, X)
+    tasks, raw = [model.task for model in frozen], [m.raw_scores(X, offset) for m in (old, new)]
+    means = [task.link.inverse(scores) for task, scores in zip(tasks, raw, strict=True)]
     return Comparison(
         names=(str(names[0]), str(names[1])),
+        predictions=(means[0], means[1]),
+        tasks=tasks,
         old=old,
         new=new,
         difference=difference,
         originals=(frozen[0], frozen[1]),
+        raw=(raw[0], raw[1]),
         X=X,
         y=y,
-        offset=offset,
         threshold=threshold,
     )
 
@@ -458,10 +404,9 @@ def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:
 
     They are zero for what the model lacks.
     """
-    columns = model.encoder.columns(model.encoder.read(X))
-    in_order = part_scores(model, columns)
-    in_order = in_order if len(model.intercepts) > 1 else in_order[..., None]
+    in_order = part_scores(model, model.encoder.columns(model.encoder.read(X)))
     scores = np.zeros((len(in_order), len(components) + 1, len(model.intercepts)))
     places = [components.components.index(component) for component in model.components]
-    scores[:, [*places, len(components)][: in_order.shape[1]]] = in_order
+    shape = (*in_order.shape[:2], len(model.intercepts))
+    scores[:, [*places, len(components)][: shape[1]]] = in_order.reshape(shape)
     return scores

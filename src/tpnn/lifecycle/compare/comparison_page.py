@@ -62,7 +62,7 @@ def comparison_page(comparison: Comparison) -> str:
     """Write the page."""
     first, second = comparison.names
     frame, flips = comparison.frame, comparison.flips
-    n_rows = len(comparison.row_differences())
+    n_rows = len(comparison.raw[0])
     moved = frame[frame["component"] != "(intercept)"]["status"].value_counts()
     facts: list[tuple[str, Any]] = [("Rows", n_rows), ("Decisions that flip", len(flips))]
     facts += [(f"Components {status}", int(count)) for status, count in moved.items()]

@@ -17,6 +17,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
@@ -175,8 +176,6 @@ class Recourse:
 
     def _repr_html_(self) -> str:
         """Show the verdict and the changes in a notebook."""
-        import pandas as pd
-
         lines = [(name, *map(_in_words, pair)) for name, pair in self.changes.items()]
         return notebook(self.verdict, pd.DataFrame(lines, columns=["feature", "from", "to"]))
 

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.boxes import extremes
@@ -39,10 +40,6 @@ from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of, rows_of
 from tpnn.table.table import DATE, DURATION
 from tpnn.table.words import SECONDS_PER_DAY
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 VALUES_PER_STEP = 1_000_000
 
@@ -360,8 +357,6 @@ def _spread(y: Any, most: int) -> IntArray:
 
 def _changes(rows: _Rows, amounts: Mapping[int, float]) -> pd.DataFrame:
     """Lines of all changes, the largest of each kind first."""
-    import pandas as pd
-
     names, lines, noisy = rows.model.feature_names, [], {}
     for feature in _used(rows.model):
         rng, column = np.random.default_rng([SEED, feature]), rows.columns[feature]
@@ -386,8 +381,6 @@ def _unit(kind: str) -> float:
 
 def _extrapolation(model: AnovaModel, columns: list[FloatArray]) -> tuple[pd.DataFrame, BoolArray]:
     """Count the values that fit has not seen, by feature, and mark the rows that have any."""
-    import pandas as pd
-
     outside, lines = np.zeros(len(columns[0]), bool), []
     for feature in _used(model):
         axis = model.encoder.axes[min(model.encoder.axes)][feature]
@@ -416,8 +409,6 @@ def _worst_frames(
     rows: _Rows, amounts: Mapping[int, float], moves: Moves
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Worst case over the rows, and the mean bound of every component."""
-    import pandas as pd
-
     model, outputs = rows.model, rows.model.output_names or ("",)
     names, lines, by_component = part_names(model), [], []
     for k, output in enumerate(outputs):

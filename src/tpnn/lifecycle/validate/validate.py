@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tpnn import __version__
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
@@ -40,10 +41,6 @@ from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
 from tpnn.table.words import MISSING_WORD, column, value_word
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 N_BINS = 4  # of a feature without levels
 MOST_LEVELS = 12  # that have a slice each; rarer ones share one
 LEAST_ROWS = 50  # of a slice, and of its complement
@@ -60,8 +57,6 @@ def weak_slices(
     ``raw`` contains the offset. ``rate`` is the chance of any finding if the model is right
     everywhere.
     """
-    import pandas as pd
-
     task = model.task.told(y)
     target = task.targets(y, len(raw))
     tests, sizes = calibration_tests(task, target, raw), _error_sizes(task, target, raw)
@@ -308,8 +303,6 @@ def _sheets(model: Any, X: Any, y: Any) -> dict[str, pd.DataFrame]:
 
 
 def _scores(task: Task, y: Any, raw: FloatArray) -> pd.DataFrame:
-    import pandas as pd
-
     estimates = estimate(task, y, raw)
     lines = [(one.name, one.value, one.standard_error, *one.interval()) for one in estimates]
     return pd.DataFrame(lines, columns=["score", "value", "standard_error", "lower", "upper"])
@@ -318,8 +311,6 @@ def _scores(task: Task, y: Any, raw: FloatArray) -> pd.DataFrame:
 def _calibration(
     model: AnovaModel, X: Any, y: Any, offset: Any, power: float | None
 ) -> pd.DataFrame:
-    import pandas as pd
-
     metrics = measure(model, X, y, offset, power=power)
     frames = []
     for group in metrics.groups:
@@ -357,8 +348,6 @@ def group_differences(
     model: AnovaModel, X: Table, raw: FloatArray, attributes: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Difference of each group's mean raw score from that of all other rows, and its parts."""
-    import pandas as pd
-
     n_rows, outputs = len(raw), model.output_names or ("",)
     names, columns = part_names(model), model.encoder.columns(model.encoder.read(X))
     scores = part_scores(model, columns).reshape(n_rows, len(names), len(outputs))
@@ -389,8 +378,6 @@ def group_differences(
 
 def attributes_of(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
     """Label of each row for every protected attribute; missing ones are a group of their own."""
-    import pandas as pd
-
     attributes = {} if protected is None else protected
     if isinstance(attributes, str):
         attributes = [attributes]

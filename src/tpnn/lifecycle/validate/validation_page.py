@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from tpnn.explain.plots.style import COLOURS, LABEL_SIZE, TICK_SIZE, axes_or_new, tidy
 from tpnn.explain.report.data import in_words
 from tpnn.explain.report.static import Section, field, page, paragraph, picture, pictures, table
 from tpnn.lifecycle.validate.robustness import MISSING_WORD, NOISE_WORD, OTHERS_WORD, Robustness
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tpnn.lifecycle.validate.validate import Validation
 
 
@@ -41,8 +41,6 @@ SR_26_2 = (
 
 def validation_page(validation: Validation) -> str:
     """Write the page."""
-    import pandas as pd
-
     facts = [("Rows", validation.facts["rows"]), ("Weak slices", len(validation.slices)),
              ("Components", len(validation.facts["components"]))]  # fmt: skip
     settings = {**validation.facts, **validation.facts["provenance"].get("settings", {})}
