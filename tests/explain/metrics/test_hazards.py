@@ -77,6 +77,18 @@ def test_baselines_do_not_depend_on_order_copies_and_unit(kind: str) -> None:
         assert np.array_equal(again.errors, first.errors)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_baselines_of_weights_whose_squares_are_no_doubles(unit: float) -> None:
+    y, weights = spells(120)[:, :2], np.random.default_rng(0).random(120)
+    first, again = breslow(COX, y, RAW, weights), breslow(COX, y, RAW, unit * weights)
+    assert again.log_hazard == pytest.approx(first.log_hazard)
+    assert again.errors == pytest.approx(first.errors)
+    light = np.r_[weights[:60], np.full(60, 1e-60)]
+    alone, found = (breslow(COX, y[:k], RAW[:k], unit * light[:k]) for k in (60, 120))
+    assert np.array_equal(found.log_hazard, alone.log_hazard)
+
+
 def test_hazards_count_from_the_entry_in_the_own_stratum() -> None:
     y = spells(120)
     baseline = breslow(COX, y, RAW, strata=("a", "b", "c"))

@@ -16,6 +16,7 @@ from tpnn.table.encoder import whole_counts
 MAX_TIMES = 100  # of a curve
 RISK_THIRDS = ("lowest third of risk", "middle third of risk", "highest third of risk")
 MIN_ROWS_OF_A_THIRD = 10
+LEAST_SHARE = 1e-30  # of the largest weight; lighter rows have no weight
 
 
 def breslow(
@@ -32,7 +33,7 @@ def breslow(
     mass = np.ones(len(raw)) if weights is None else weights
     keys = np.column_stack([target[:, 1:], raw, target[:, 0]])
     order = np.lexsort((mass, *keys.T))
-    order = order[mass[order] > 0]
+    order = order[mass[order] > LEAST_SHARE * mass.max()]
     keys = keys[order]
     starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]).any(1)])
     merged, keys = np.add.reduceat(mass[order], starts), keys[starts]
@@ -41,7 +42,7 @@ def breslow(
         squares = counts  # of weights, for the variance of a sum; that of a count is the count
     else:  # in single precision, which hides how the sums were rounded
         counts = (merged / merged.sum()).astype(np.float32).astype(np.float64)
-        squares = np.add.reduceat(mass[order] ** 2, starts) / merged.sum() ** 2
+        squares = np.add.reduceat((mass[order] / merged.sum()) ** 2, starts)
     rows, raw = np.column_stack([keys[:, -1], keys[:, :-2]]), keys[:, -2]
     if rows.shape[1] > 2 or objective.name != "cox":
         return _from_sums(objective, rows, raw, np.column_stack([counts, squares]), strata)
