@@ -10,7 +10,9 @@ damaged checkpoints.
     python -m tests.fuzz checkpoints --count 10000 --workers 16
     python -m tests.fuzz tables --seed 12345     # one case, shown in full
 
-With ``--store`` the counts go to ``results.json`` and, as a page, to ``results.md`` beside it.
+``--minutes 9`` ends a run before all is tried; the counts are of what was. Tables that need a
+library that is not installed are skipped and counted. With ``--store`` the counts go to
+``results.json`` and, as a page, to ``results.md``, here or in the folder that is named.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.environment import circumstances
 from benchmarks.common.markdown import markdown
 from tests.fuzz.checkpoints import try_checkpoint
-from tests.fuzz.containers import CONTAINERS, NAMED
+from tests.fuzz.containers import CONTAINERS, INSTALLED
 from tests.fuzz.edits import try_edits
 from tests.fuzz.faults import case_of
 from tests.fuzz.files import try_file
@@ -51,27 +54,40 @@ MOST_STORED = 50  # failures
 LIBRARIES = ("numpy", "pandas", "polars", "pyarrow", "scikit-learn", "numba", "torch")
 
 
-def run(name: str, seeds: range, n_workers: int) -> dict[str, Any]:
-    """Try the seeds; print every failure; return counts."""
+def run(name: str, seeds: range, n_workers: int, minutes: float = inf) -> dict[str, Any]:
+    """Try the seeds that there is time for; print every failure; return counts."""
     began, counts, failures = time.monotonic(), Counter({"failed": 0}), list[Outcome]()
-    for number, outcome in enumerate(outcomes(JOBS[name], seeds, n_workers), 1):
+    found = outcomes(JOBS[name], seeds, n_workers, 60 * minutes)
+    for number, outcome in enumerate(found, 1):
         counts["failed" if outcome.is_failure else outcome.kind] += 1
         if outcome.is_failure:
             failures.append(outcome)
             print(f"seed {outcome.seed}: {outcome.kind} ({outcome.detail})", flush=True)
         if number % 5000 == 0:
             print(f"{number} of {len(seeds)}, {time.monotonic() - began:.0f} s", flush=True)
+    n_skipped = sum(number for kind, number in counts.items() if kind.startswith("skipped"))
     return {
         "first": seeds.start,
-        "count": len(seeds),
+        "count": counts.total() - n_skipped,
         "outcomes": dict(sorted(counts.items())),
         "failures": [asdict(failure) for failure in failures[:MOST_STORED]],
         "seconds": round(time.monotonic() - began),
+        "seconds_of_cores": round(seconds_of_cores()),
         "workers": n_workers,
-        "tables_of": [*CONTAINERS],
+        "tables_of": [*INSTALLED],
         "gradient_solver": HAS_TORCH,
         **circumstances(LIBRARIES),
     }
+
+
+def seconds_of_cores() -> float:
+    """Return what all processes that have ended took, where the system counts it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return nan
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def store(name: str, result: dict[str, Any], folder: Path) -> None:
@@ -79,6 +95,7 @@ def store(name: str, result: dict[str, Any], folder: Path) -> None:
     path = folder / RESULTS
     stored = json.loads(path.read_text("utf-8")) if path.exists() else {}
     stored[name] = result
+    folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(stored, indent=1, ensure_ascii=True) + "\n", "utf-8")
     (folder / PAGE).write_text(as_page(stored), "utf-8")
 
@@ -88,7 +105,7 @@ def as_page(results: dict[str, dict[str, Any]]) -> str:
     parts = [HEADING]
     for name, result in results.items():
         missing = [] if result["gradient_solver"] else ["the gradient solver"]
-        missing += [library for library in NAMED if library not in result["tables_of"]]
+        missing += [library for library in CONTAINERS if library not in result["tables_of"]]
         where = f"{result['machine']['cpu']}, {result['workers']} processes"
         without = f", without {' and '.join(missing)}" if missing else ""
         rows = [(kind, f"{count:,}") for kind, count in result["outcomes"].items()]
@@ -117,17 +134,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=inf)
     parser.add_argument("--seed", type=int, help="show one case and try it in this process")
-    parser.add_argument("--store", action="store_true", help=f"write {RESULTS}, {PAGE}")
+    parser.add_argument(
+        "--store", nargs="?", const=FOLDER, type=Path, metavar="FOLDER",
+        help=f"write {RESULTS}, {PAGE}",
+    )  # fmt: skip
     given = parser.parse_args()
     if given.seed is not None:
         show(given.what, given.seed)
         return 0
     seeds = range(given.first, given.first + given.count)
-    result = run(given.what, seeds, given.workers)
+    result = run(given.what, seeds, given.workers, given.minutes)
     print(json.dumps(result["outcomes"], indent=1))
     if given.store:
-        store(given.what, result, FOLDER)
+        store(given.what, result, given.store)
     return int(result["outcomes"]["failed"] > 0)
 
 

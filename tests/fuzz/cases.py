@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tests.fuzz import columns as kinds
 from tests.fuzz.columns import Column, Recipe, random_recipe
-from tests.fuzz.containers import CONTAINERS, NAMED, build, can_hold, without_order
-from tests.fuzz.settings import Settings, named, random_settings
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tests.fuzz.containers import CONTAINERS, INSTALLED, NAMED, build, can_hold, without_order
+from tests.fuzz.settings import HAS_TORCH, Settings, named, random_settings
+from tpnn import Descent, TPNNClassifier, TPNNRegressor, TPNNSurvival
 
 ESTIMATORS: dict[str, Any] = {
     "regression": TPNNRegressor, "classification": TPNNClassifier, "survival": TPNNSurvival,
@@ -79,6 +79,13 @@ class Case:
     def is_named(self) -> bool:
         """Whether the table has names."""
         return self.container in NAMED
+
+    @property
+    def lacks(self) -> str | None:
+        """Library that the case needs and that is not installed here."""
+        if self.container not in INSTALLED:
+            return self.container
+        return "torch" if isinstance(self.settings.get("solver"), Descent) > HAS_TORCH else None
 
     def table(self, container: str | None = None) -> Any:
         """Return the table of the rows to fit."""

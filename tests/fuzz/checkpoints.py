@@ -29,7 +29,7 @@ def originals() -> tuple[tuple[Case, Files, str], ...]:
     seed = 0
     while len(found) < N_FITS:
         seed, case = seed + 1, random_case(seed)
-        if case.faults or case.doubts or not 10 <= case.n_rows <= MOST_ROWS:
+        if case.faults or case.doubts or case.lacks or not 10 <= case.n_rows <= MOST_ROWS:
             continue
         with warnings.catch_warnings(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             warnings.simplefilter("ignore")

@@ -15,12 +15,11 @@ from tests.fuzz.columns import Column
 NAMED = ("pandas", "polars", "pyarrow")
 UNNAMED = ("numbered", "numpy", "masked", "lists")
 LARGEST_EXACT_INTEGER = 2**53
-CONTAINERS = tuple(
-    name for name in (*NAMED, *UNNAMED) if name not in ("polars", "pyarrow") or find_spec(name)
-)
-HAS_ARROW = "pyarrow" in CONTAINERS
-WITH_CATEGORIES = ("pandas", "numbered", "pyarrow")  # whose levels may have an order
+CONTAINERS = (*NAMED, *UNNAMED)
 STRICT = ("polars", "pyarrow")  # every column has a type
+INSTALLED = tuple(name for name in CONTAINERS if name not in STRICT or find_spec(name))
+HAS_ARROW = "pyarrow" in INSTALLED
+WITH_CATEGORIES = ("pandas", "numbered", "pyarrow")  # whose levels may have an order
 UNKNOWN_TO_STRICT = (kinds.MIXED, kinds.SURROGATE, kinds.DECIMAL, kinds.BYTES)
 
 

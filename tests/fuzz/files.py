@@ -48,7 +48,7 @@ def originals() -> tuple[tuple[bytes, Any, Numbers], ...]:
     seed = 0
     while len(found) < N_MODELS:
         seed, case = seed + 1, random_case(seed)
-        if case.faults or case.settings.get("shapes") or case.n_rows < 10:
+        if case.faults or case.lacks or case.settings.get("shapes") or case.n_rows < 10:
             continue
         with warnings.catch_warnings(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             warnings.simplefilter("ignore")

@@ -29,7 +29,8 @@ class Outcome:
     seed : int
         What it was made from.
     kind : str
-        "fitted" or "refused: argument" where all is well; else "failed: " and what is wrong.
+        "fitted" or "refused: argument" where all is well, "skipped: library" where a library is
+        not installed; else "failed: " and what is wrong.
     detail : str
         Where it failed.
     """
@@ -68,6 +69,8 @@ def strict_warnings() -> Iterator[None]:
 
 
 def _tried(seed: int, case: Case) -> Outcome:
+    if case.lacks:
+        return Outcome(seed, f"skipped: {case.lacks}")
     try:
         trial = laws.trial_of(case)
     except Exception as error:  # whatever a fit raises is judged here

@@ -73,7 +73,7 @@ def deep_settings(settings: Settings, rng: np.random.Generator) -> Settings:
 
 
 def _random_solver(rng: np.random.Generator) -> Any:
-    if HAS_TORCH and rng.random() < 0.04:
+    if rng.random() < 0.04:
         return Descent(
             n_bases=int(rng.integers(1, 5)),
             max_steps=int(rng.integers(1, 4)),

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from tests.fuzz import laws, workers
+from tests.fuzz import cases, laws, workers
 from tests.fuzz.cases import Case, random_case
 from tests.fuzz.checkpoints import try_checkpoint
-from tests.fuzz.containers import CONTAINERS, build, can_hold
+from tests.fuzz.containers import CONTAINERS, INSTALLED, build, can_hold
 from tests.fuzz.edits import try_edits
 from tests.fuzz.faults import argument_of, case_of
 from tests.fuzz.files import try_file
@@ -93,7 +93,7 @@ def fitting_case() -> Case:
     return next(
         case
         for case in seeds
-        if case.task == "regression" and not case.faults and len(case.columns) > 2
+        if case.task == "regression" and not (case.faults or case.lacks) and len(case.columns) > 2
         and case.n_rows >= 30 and not case.settings.get("shapes") and case.target.ndim == 1
     )  # fmt: skip
 
@@ -106,10 +106,10 @@ def test_a_case_is_made_from_its_seed_alone() -> None:
     assert repr(case_of(78).columns) != repr(one.columns)
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("container", INSTALLED)
 def test_every_container_holds_the_same_table(container: str) -> None:
-    cases = [random_case(seed) for seed in range(60)]
-    held = [case for case in cases if can_hold(container, case.columns)]
+    drawn = [random_case(seed) for seed in range(60)]
+    held = [case for case in drawn if can_hold(container, case.columns)]
     assert held
     for case in held:
         table = build(container, case.columns)
@@ -166,9 +166,9 @@ def _largest_pool() -> int:
     """Number of threads of the largest pool of any library in this process."""
     sizes = [available_cores(), numba.config.NUMBA_NUM_THREADS]
     sizes += [pool["num_threads"] for pool in threadpool_info()]
-    if "polars" in CONTAINERS:
+    if "polars" in INSTALLED:
         sizes.append(importlib.import_module("polars").thread_pool_size())
-    if "pyarrow" in CONTAINERS:
+    if "pyarrow" in INSTALLED:
         sizes.append(importlib.import_module("pyarrow").cpu_count())
     return max(sizes)
 
@@ -184,6 +184,22 @@ def test_a_crash_is_counted_and_the_next_seeds_are_tried() -> None:
     assert [seed for seed, outcome in found.items() if outcome.is_failure] == [3]
     assert "died (-6)" in found[3].kind
     assert {outcome.detail for outcome in found.values()} == {"", "1 threads"}
+
+
+def test_a_run_ends_when_its_time_is_up() -> None:
+    assert list(workers.outcomes(_hangs, range(6), n_workers=2, most_seconds=0.1)) == []
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "torch"])
+def test_tables_of_a_library_that_is_not_installed_are_skipped(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tuple(name for name in CONTAINERS if name != library)
+    monkeypatch.setattr(cases, "INSTALLED", there)
+    monkeypatch.setattr(cases, "HAS_TORCH", library != "torch")
+    all_cases = (random_case(seed) for seed in range(500))
+    case = next(case for case in all_cases if case.lacks)
+    assert try_table(case.seed) == Outcome(case.seed, f"skipped: {library}")
 
 
 def test_a_hang_is_counted() -> None:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -16,19 +17,22 @@ from tests.fuzz.outcome import Outcome
 Job = Callable[[int], Outcome]
 
 LONGEST = 600.0  # seconds of one seed, the first of a process with its imports included
-MOST_BYTES = 8 << 30  # of addresses that a process may take; libraries alone take a few
+MOST_BYTES = 4 << 30  # of data that a process may have; the code of libraries is none
 
 
-def outcomes(job: Job, seeds: Sequence[int], n_workers: int) -> Iterator[Outcome]:
-    """Outcome of every seed, in the order in which they are known.
+def outcomes(
+    job: Job, seeds: Sequence[int], n_workers: int, most_seconds: float = inf
+) -> Iterator[Outcome]:
+    """Outcome of every seed that there is time for, in the order in which they are known.
 
     A process that dies, or is silent for too long, is replaced, and its seed counts as a failure.
     """
+    end = time.monotonic() + most_seconds
     os.environ.update(dict.fromkeys(THREADS, "1") | {"CUDA_VISIBLE_DEVICES": ""})  # inherited
     running = [Worker(job, seeds[first::n_workers]) for first in range(n_workers)]
     running = [worker for worker in running if worker.seeds]
     try:
-        while running:
+        while running and time.monotonic() < end:
             ready = wait([worker.pipe for worker in running], timeout=1.0)
             for worker in list(running):
                 outcome = worker.next(worker.pipe in ready)
@@ -100,7 +104,7 @@ def _work(job: Job, seeds: Sequence[int], pipe: Connection) -> None:
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     except ImportError:  # Windows
         pass
     for seed in seeds:
