@@ -227,7 +227,12 @@ def constrained(
 
 
 def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
-    """Nearest main effect of the given shape under the masses of the nodes, centred."""
+    """Nearest main effect of the given shape under the masses of the nodes, centred.
+
+    Levels without order, which can only be linear, are free.
+    """
+    if axis.is_nominal:
+        return table
     from sklearn.isotonic import isotonic_regression
 
     values, weights = table[axis.regular], axis.weights[axis.regular]
@@ -413,14 +418,19 @@ def _ends(
     return {place: way for place, way in ends.items() if 0 <= place < len(fine.values) - 2}
 
 
-def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
-    """Refuse an unknown shape, or the shape of a feature without order."""
+def check_shape(
+    encoder: TableEncoder, index: int, shape: str, argument: str, levels: bool = False
+) -> None:
+    """Refuse an unknown shape, or the shape of a feature without order.
+
+    ``levels`` says that levels without order may be linear.
+    """
     if shape not in SHAPES:
         raise ValueError(
             f"{argument}: must be one of {', '.join(SHAPES)}, found {shape!r}. "
             "Pass 'increasing', for example."
         )
-    if encoder.features[index].kind == NOMINAL:
+    if encoder.features[index].kind == NOMINAL and not (shape == LINEAR and levels):
         raise ValueError(
             f"{argument}: a shape needs an order, found the nominal feature "
             f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."

@@ -188,7 +188,8 @@ PARAMETERS: dict[str, Parameter] = {
         "dict from feature to shape, optional",
         """"increasing" or "decreasing" makes the whole model monotone in a feature, interactions
         included; "convex" and "concave" work likewise. "linear" makes the main effect a straight
-        line and leaves the interactions of the feature out. ``model_.certificate(name)`` proves it.
+        line, or a constant for every level, without any penalty, and leaves the interactions of the
+        feature out. ``model_.certificate(name)`` proves a shape.
         """,
     ),
     "categorical": Parameter(

@@ -47,6 +47,7 @@ from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
 from tpnn.uncertainty.calibrate import calibrated
 from tpnn.uncertainty.recipe import infer
+from tpnn.uncertainty.unpenalised import unpenalised
 
 if TYPE_CHECKING:
     from tpnn.anova.posterior import Posterior
@@ -152,7 +153,9 @@ def encode(
     nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
     order = max(settings.order, 1 if base is None else base.order)
     nodes = nodes_by_order(table.n_features, replace(settings, order=order))
-    rules = LevelRules(nominal, settings.min_level_rows)
+    shaped = {resolve_feature(j, names, "shapes"): s for j, s in settings.shapes.items()}
+    lines = [feature for feature, shape in shaped.items() if shape == LINEAR]
+    rules = LevelRules(nominal, settings.min_level_rows, lines)
     n_threads = threads_of(settings.n_jobs)
     if table.shelf.is_on_disk:  # every thread sorts a column
         n_threads = max(min(n_threads, SORTED_BYTES // (BYTES_PER_SORTED_ROW * table.n_rows)), 1)
@@ -176,7 +179,7 @@ def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
     names, shapes = encoder.feature_names, dict[int, str]()
     for named, shape in settings.shapes.items():
         feature = resolve_feature(named, names, "shapes")
-        check_shape(encoder, feature, shape, "shapes")
+        check_shape(encoder, feature, shape, "shapes", levels=True)
         shapes[feature] = shape
     return shapes
 
@@ -203,7 +206,8 @@ def rules_of(
 ) -> InteractionRules:
     """Say which interactions the model may and must have.
 
-    A linear feature has none, and one that looks like an identifier those that are listed.
+    A linear feature has a main effect and none, one that looks like an identifier has those that
+    are listed.
     """
     names, given = encoder.feature_names, settings.interactions
     linear = {feature for feature, shape in shapes.items() if shape == LINEAR}
@@ -217,7 +221,8 @@ def rules_of(
                 f"shapes: a linear feature has no interactions, but {names[feature]!r} is linear "
                 f"and {tuple(names[j] for j in component)} is asked for. Leave one of the two out."
             )
-    return rules
+    kept = () if given.are_exact else tuple((j,) for j in sorted(linear))
+    return replace(rules, required=(*rules.required, *(s for s in kept if s not in rules.required)))
 
 
 def build(
@@ -531,7 +536,7 @@ def finished(solved: Solved, task: Task, has_bands: bool, clock: Stopwatch) -> A
     problem = solved.problem
     model = freeze(solved, task)
     clock.lap("freeze")
-    model = constrained(model, problem)
+    model = unpenalised(constrained(model, problem), problem, task.objective)
     clock.lap("constrain")
     model = pruned(balanced(model, problem))
     clock.lap("balance")
@@ -561,7 +566,8 @@ def freeze(solved: Solved, task: Task) -> AnovaModel:
 def constrained(model: AnovaModel, problem: Problem) -> AnovaModel:
     """Bring a model into the shapes of a problem."""
     names = model.feature_names
-    shapes = {names[feature]: shape for feature, shape in problem.shapes.items()}
+    ordered = {j: s for j, s in problem.shapes.items() if not model.encoder.axes[1][j].is_nominal}
+    shapes = {names[feature]: shape for feature, shape in ordered.items()}
     return constrain(model, shapes) if shapes else model
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -83,8 +82,8 @@ def _beyond(distance: float, bias: float, error: float) -> float:
     """
     if error == 0:
         return float(distance <= bias)
-    below = NormalDist().cdf
-    return min(below((bias - distance) / error) + below(-(bias + distance) / error), 1.0)
+    ends = ((distance + side * bias) / error for side in (-1, 1))
+    return min(sum(math.erfc(end / math.sqrt(2)) / 2 for end in ends), 1.0)
 
 
 def contrast_of(

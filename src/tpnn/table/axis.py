@@ -316,17 +316,25 @@ def make_axis(
 
 
 def nested_axes(
-    values: FloatArray, masses: FloatArray, sizes: Sequence[int], kind: str, levels: tuple[Any, ...]
+    values: FloatArray,
+    masses: FloatArray,
+    sizes: Sequence[int],
+    kind: str,
+    levels: tuple[Any, ...],
+    reach_ends: bool = False,
 ) -> list[Axis]:
     """One axis per size; the nodes of each are nodes of every finer one.
 
-    So a piecewise linear function on coarse nodes is one on fine nodes too.
+    So a piecewise linear function on coarse nodes is one on fine nodes too. Nodes of quantiles may
+    have their outer ones moved to the ends of the values.
     """
     axes: dict[int, Axis] = {}
     n_present = len(values) - int(np.isnan(values[-1]))
     nodes, weights = values[:n_present], masses[:n_present]
     for size in sorted(set(sizes), reverse=True):
-        nodes = place_nodes(nodes, weights, size)
+        finer, nodes = nodes, place_nodes(nodes, weights, size)
+        if len(nodes) > 1 and reach_ends:
+            nodes[[0, -1]] = finer[[0, -1]]
         axis = make_axis(values, masses, nodes, kind)
         if levels:
             axis = replace(axis, levels=tuple(levels[int(number)] for number in nodes))

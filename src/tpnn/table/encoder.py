@@ -157,6 +157,7 @@ class LevelRules(NamedTuple):
 
     nominal: Collection[int] = ()  # columns of numbers that are names rather than amounts
     least_rows: int = 1  # levels of fewer rows share one node
+    lines: Collection[int] = ()  # columns whose outer nodes are their smallest and largest values
 
 
 DEFAULT_RULES = LevelRules()
@@ -195,7 +196,8 @@ class Placing:
         feature = Feature(column.kind, column.levels, ends=ends)
         if column.kind != NOMINAL:
             sizes = list(self.max_nodes.values())
-            return feature, nested_axes(values, masses, sizes, column.kind, column.levels)
+            given = values, masses, sizes, column.kind, column.levels
+            return feature, nested_axes(*given, number in self.rules.lines)
         sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in self.max_nodes.items()]
         counts = distinct(column.values, self._counts)[1]
 

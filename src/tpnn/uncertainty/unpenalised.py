@@ -1,0 +1,283 @@
+"""Unpenalised: effects of features with the shape "linear", by maximum likelihood.
+
+All other components are an offset. What is left is a generalised linear or a Cox model with a slope
+for every such number and a constant for every such level, without any prior. So its estimates,
+intervals and p-values are those of any other program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import warn
+from tpnn.anova.posterior import Posterior
+from tpnn.anova.shapes import LINEAR
+from tpnn.loss.objectives import Objective
+from tpnn.model.model import AnovaModel, beside_trees, tables_by_component
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.row_scores import training_scores
+from tpnn.table.axis import Axis
+
+N_STEPS, N_HALVINGS = 50, 30
+STEP_OF_RAW_SCORES = 1e-4  # of difference quotients; their error is its square
+CLOSE_ENOUGH = 1e-10  # change of raw scores of the last step, relative to that of one error
+LARGEST_EFFECT = 30.0  # of a column's standard deviation on a log or logit scale: there is no end
+SMALLEST_SIZE = 1e-300  # keeps from dividing by zero
+SMALLEST_SHARE = 1e-9  # of the largest information; columns below it cannot be told apart
+
+
+class Likelihood(NamedTuple):
+    """Coefficients (k,) that maximise a likelihood, their covariance, and the constant."""
+
+    coefficients: FloatArray
+    covariance: FloatArray
+    constant: float
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRows:
+    """Rows of a linear model: columns, a known part of the raw score, and targets."""
+
+    objective: Objective  # in the user's unit
+    X: FloatArray  # (n, k), and a last column of ones unless the constant cancels
+    known: FloatArray  # (n, 1)
+    y: FloatArray  # (n, T)
+    masses: FloatArray  # (n, 1): rows that each row stands for
+    groups: IntArray | None  # (n,), where the user named them
+
+    def fitted(self) -> FloatArray:
+        """Coefficients by Newton's method, whose steps are halved until the loss does not rise.
+
+        Raises LinAlgError where there are no finite ones, or several.
+        """
+        beta = np.zeros(self.X.shape[1])
+        loss, scale = self._loss(beta), np.sqrt(self.masses[:, 0] @ self.X**2 / self.masses.sum())
+        for _ in range(N_STEPS):
+            information = self.information(beta)
+            step = np.linalg.solve(information, self.scores(beta).sum(0))
+            for _ in range(N_HALVINGS):
+                after = self._loss(beta - step)
+                if after <= loss + 1e-12 * abs(loss):
+                    break
+                step = step / 2
+            beta, loss = beta - step, after
+            is_bounded = self.objective.link.name != "identity"
+            if is_bounded and (np.abs(beta) * scale).max() > LARGEST_EFFECT:
+                break
+            if step @ information @ step <= CLOSE_ENOUGH**2:
+                return beta
+        raise np.linalg.LinAlgError("no finite maximum")
+
+    def _raw(self, beta: FloatArray) -> FloatArray:
+        return np.asarray(self.known + (self.X @ beta)[:, None])
+
+    def _loss(self, beta: FloatArray) -> float:
+        losses = self.objective.losses(self.y, self._raw(beta), self.masses)
+        return float((self.masses * losses).sum())
+
+    def scores(self, beta: FloatArray) -> FloatArray:
+        """Gradient of the loss of each row, (n, k)."""
+        slopes = self.objective.slopes(self.y, self._raw(beta), self.masses)[0]
+        return np.asarray(self.masses * slopes * self.X)
+
+    def information(self, beta: FloatArray) -> FloatArray:
+        """Second derivative of the loss (k, k), expected; of partial likelihoods, the observed one.
+
+        Raises LinAlgError where some columns cannot be told apart.
+        """
+        if self.objective.couples_rows:
+            steps = STEP_OF_RAW_SCORES / np.maximum(np.abs(self.X).max(0), SMALLEST_SIZE)
+            sides = [
+                [self.scores(beta + side * step).sum(0) for side in (1, -1)]
+                for step in np.diag(steps)
+            ]
+            found = np.array([up - down for up, down in sides]) / (2 * steps[:, None])
+            square = (found + found.T) / 2
+        else:
+            square = (self.X * self._weights(beta)).T @ self.X
+        units = np.sqrt(np.diag(square).clip(SMALLEST_SIZE))
+        if not (
+            np.isfinite(square).all()
+            and np.linalg.eigvalsh(square / np.outer(units, units))[0] > SMALLEST_SHARE
+        ):
+            raise np.linalg.LinAlgError("columns cannot be told apart")
+        return np.asarray(square)
+
+    def _weights(self, beta: FloatArray) -> FloatArray:
+        """Return the expected second derivative of each row in its raw score, (n, 1).
+
+        It is the derivative of the slope of a row whose target is its mean.
+        """
+        raw, step = self._raw(beta), STEP_OF_RAW_SCORES
+        mean = self.objective.link.inverse(raw)
+        up, down = (self.objective.slopes(mean, raw + side * step)[0] for side in (1, -1))
+        return np.asarray(self.masses * (up - down) / (2 * step))
+
+    def covariance(self, beta: FloatArray) -> FloatArray:
+        """Covariance (k, k) of the coefficients.
+
+        Where the loss fixes no variance, Pearson's statistic estimates it. The covariance of rows
+        in groups is the sandwich of the sums of their scores.
+        """
+        inverse = np.linalg.inv(self.information(beta))
+        if self.groups is not None:
+            sums = np.zeros((int(self.groups.max()) + 1, len(beta)))
+            np.add.at(sums, self.groups, self.scores(beta))
+            n_groups = len(np.unique(self.groups))
+            return np.asarray(inverse @ (sums.T @ sums) @ inverse * n_groups / max(n_groups - 1, 1))
+        if fixes_variance(self.objective):
+            return np.asarray(inverse)
+        slopes = self.objective.slopes(self.y, self._raw(beta))[0]
+        pearson = float((self.masses**2 * slopes**2 / self._weights(beta)).sum())
+        dispersion = pearson / max(float(self.masses.sum()) - len(beta), 1.0)
+        return np.asarray(dispersion * inverse)
+
+
+def fixes_variance(objective: Objective) -> bool:
+    """Whether a loss says how far targets lie from their means: of events, classes and counts."""
+    is_count = objective.dispersion is not None or objective.power == 1
+    return objective.couples_rows or objective.link.name == "logit" or is_count
+
+
+def has_likelihood(objective: Objective) -> bool:
+    """Whether a loss is that of a generalised linear or a Cox model, one output at a time."""
+    if objective.couples_rows:
+        return objective.is_alone
+    return objective.predicts_means and not objective.couples_outputs
+
+
+def unpenalised(model: AnovaModel, problem: Problem, objective: Objective) -> AnovaModel:
+    """Model in which linear features have effects, errors and tests without a prior.
+
+    The model must still have all features of the problem; ``objective`` is in the user's unit.
+    """
+    components = model.components.components
+    linear = [j for j, shape in problem.shapes.items() if shape == LINEAR and (j,) in components]
+    functions = {j: _functions(model.encoder.axes[1][j]) for j in sorted(linear)}
+    functions = {j: columns for j, columns in functions.items() if columns.shape[1]}
+    if not functions or not has_likelihood(objective):
+        return model
+    X, known = _columns(functions, problem), _others(model, problem, list(functions))
+    try:
+        with np.errstate(all="ignore"):  # what overflows has no finite maximum
+            n_outputs = len(model.intercepts)
+            found = [_solved(X, known, problem, objective, k) for k in range(n_outputs)]
+    except np.linalg.LinAlgError:
+        names = ", ".join(repr(model.feature_names[j]) for j in functions)
+        warn(
+            f"shapes: an unpenalised effect needs a likelihood with one maximum, found none for "
+            f"{names}, so that the effects are penalised. Look for a level without events, or for "
+            "linear features that determine each other."
+        )
+        return model
+    return _with_effects(model, functions, found)
+
+
+def _functions(axis: Axis) -> FloatArray:
+    """Columns (M, k) of a feature on its nodes: its value, or an indicator of each level but one.
+
+    Missing values have one more indicator. The columns average to zero over the masses.
+    """
+    present = np.flatnonzero(axis.weights > 0)
+    indicators = np.eye(axis.n_nodes)
+    if axis.is_nominal:
+        columns = indicators[:, np.delete(present, axis.weights[present].argmax())]
+    else:
+        line, masses = np.zeros((axis.n_nodes, 1)), axis.weights[axis.regular]
+        values = axis.values / max(np.abs(axis.values).max(initial=0.0), SMALLEST_SIZE)
+        centred = values - masses @ values / max(masses.sum(), SMALLEST_SIZE)
+        deviation = np.sqrt(masses @ centred**2)
+        line[axis.regular, 0] = centred / (deviation or 1.0)
+        columns = np.hstack([line[:, : int(deviation > 0)], indicators[:, axis.missing]])
+    columns = columns - axis.weights @ columns
+    columns[axis.weights == 0] *= not axis.is_nominal  # of levels that no row has nothing is known
+    return np.asarray(columns[:, columns.any(0)])
+
+
+def _columns(functions: dict[int, FloatArray], problem: Problem) -> FloatArray:
+    """Columns of all linear features on the distinct rows, (n, k)."""
+    parts = [
+        training_scores({(j,): columns}, np.zeros(columns.shape[1]), None, problem)
+        for j, columns in functions.items()
+    ]
+    return np.hstack(parts)
+
+
+def _others(model: AnovaModel, problem: Problem, linear: Sequence[int]) -> FloatArray:
+    """Raw scores (n, K) of the distinct rows without the linear features, with the offset."""
+    intercepts, tables = beside_trees(model)
+    trees = None if model.remainder is None else model.remainder.trees
+    rest = {s: table for s, table in tables.items() if s not in {(j,) for j in linear}}
+    has_any = bool(rest) or trees is not None
+    raw = training_scores(rest, intercepts, trees, problem) if has_any else intercepts
+    return np.asarray(raw + problem.targets.offset[problem.distinct.rows, None])
+
+
+def _solved(
+    X: FloatArray, known: FloatArray, problem: Problem, objective: Objective, output: int
+) -> Likelihood:
+    """Maximise the likelihood of one output."""
+    distinct, size = problem.distinct, X.shape[1]
+    counted = distinct.weights > 0
+    y = problem.targets.y[distinct.rows][counted]
+    ones = np.ones((int(counted.sum()), int(not objective.couples_rows)))
+    rows = LinearRows(
+        objective=replace(objective, n_outputs=1),
+        X=np.hstack([X[counted], ones]),
+        known=known[counted, output : output + 1],
+        y=y if objective.n_outputs == 1 else y[:, output : output + 1],
+        masses=distinct.weights[counted, None] * distinct.size,
+        groups=distinct.groups[counted] if distinct.are_named else None,
+    )
+    beta = rows.fitted()
+    constant = 0.0 if objective.couples_rows else float(beta[size])
+    return Likelihood(beta[:size], rows.covariance(beta)[:size, :size], constant)
+
+
+def _with_effects(
+    model: AnovaModel, functions: dict[int, FloatArray], found: Sequence[Likelihood]
+) -> AnovaModel:
+    """Put effects, posteriors and tests in the place of those of linear features."""
+    tables, start = tables_by_component(model), 0
+    known = model.evidence
+    posteriors = None if known.posteriors is None else list(known.posteriors)
+    tests = None if known.tests is None else list(known.tests.components)
+    for j, columns in functions.items():
+        own = slice(start, start + columns.shape[1])
+        betas = np.stack([one.coefficients[own] for one in found], -1)  # (k, K)
+        covariances = [one.covariance[own, own] for one in found]
+        tables[j,] = columns @ betas
+        place, start = model.components.components.index((j,)), own.stop
+        if posteriors is not None:
+            roots = np.stack([np.linalg.cholesky(one) for one in covariances])
+            rough = np.zeros(tables[j,].shape)
+            posteriors[place] = Posterior.of([columns], 0 * betas, roots, rough, np.ones(1))
+        if tests is not None:
+            p_value = min(map(_wald, betas.T, covariances))
+            tests[place] = tests[place]._replace(
+                degrees=float(betas.size), p_value=min(len(found) * p_value, 1.0)
+            )
+    evidence = replace(
+        known,
+        posteriors=None if posteriors is None else tuple(posteriors),
+        tests=known.tests and known.tests._replace(components=tuple(tests or ())),
+    )
+    shift = np.array([one.constant for one in found])
+    return replace(
+        model,
+        tables=tuple(tables[s] for s in model.components),
+        intercepts=model.intercepts + shift,
+        evidence=evidence,
+    )
+
+
+def _wald(beta: FloatArray, covariance: FloatArray) -> float:
+    """P-value of Wald's test that all coefficients are zero."""
+    from scipy.special import chdtrc
+
+    return float(chdtrc(len(beta), beta @ np.linalg.solve(covariance, beta)))
