@@ -40,10 +40,17 @@ def chromium(downloads: Path) -> Iterator[Any]:
 
 
 def open_page(driver: Any, path: Path) -> None:
-    """Open a report and wait until its model is ready."""
+    """Open a report as on a first visit and wait until its model is ready."""
+    kept = {"origin": "file://", "storageTypes": "local_storage"}
+    driver.execute_cdp_cmd("Storage.clearDataForOrigin", kept)
+    driver.get(path.as_uri())
+    wait_until_ready(driver)
+
+
+def wait_until_ready(driver: Any) -> None:
+    """Wait until the model of the page that is open is ready, without an error."""
     from selenium.webdriver.support.wait import WebDriverWait
 
-    driver.get(path.as_uri())
     started = "return document.documentElement.dataset.ready || !document.all.failure.hidden"
     WebDriverWait(driver, 30).until(lambda d: d.execute_script(started))
     assert driver.get_log("browser") == []

@@ -53,6 +53,14 @@ def fill(driver: Any, **fields: Any) -> None:
     assert problem == "", problem
 
 
+def explain_edit(driver: Any, why: str = "a reason", by: str = "a person") -> None:
+    """Say why the last edit was made, and by whom."""
+    for selector, text in (("#edit-list input", why), ("#edit-by", by)):
+        field = driver.find_element("css selector", selector)
+        field.clear()
+        field.send_keys(text)
+
+
 def exported(driver: Any, downloads: Path) -> Path:
     """Export the edit file and wait until it is there."""
     from selenium.webdriver.support.wait import WebDriverWait
@@ -60,6 +68,8 @@ def exported(driver: Any, downloads: Path) -> Path:
     path = downloads / "edits.json"
     path.unlink(missing_ok=True)
     driver.find_element("id", "edit-export").click()
+    if driver.find_element("id", "edit-asked").text:  # it asks once for reasons that are missing
+        driver.find_element("id", "edit-export").click()
     WebDriverWait(driver, 20).until(lambda _: path.exists() and path.stat().st_size > 0)
     return path
 

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.explain.report.editing import check_page, choose, exported, fill, opened
+from tests.explain.report.browser import open_page, wait_until_ready
+from tests.explain.report.editing import check_page, choose, explain_edit, exported, fill, opened
 from tpnn import AnovaModel
+from tpnn.explain.report import write_report
 from tpnn.lifecycle.edit.edit import replay
 from tpnn.model.edit_log import digest
+from tpnn.table.words import column
 
 
 def test_edits_by_numbers(
@@ -51,32 +54,54 @@ def test_edits_by_numbers(
     assert len(again.log()) == len(steps)
 
 
-def test_an_edit_by_dragging(
-    models: dict[str, AnovaModel], mixed: Any, driver: Any, downloads: Path, tmp_path: Path
-) -> None:
-    """A node follows the pointer; the file has its value and its effect as numbers."""
-    from selenium.webdriver import ActionChains
+def drag(driver: Any, place: int, upwards: int, alone: bool = False) -> None:
+    """Drag the handle at a place of the list of handles, with Shift or without."""
+    from selenium.webdriver import ActionChains, Keys
 
+    driver.execute_script("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    handle = driver.find_elements("css selector", "#chart .handle")[place]
+    chain = ActionChains(driver).key_down(Keys.SHIFT) if alone else ActionChains(driver)
+    chain.drag_and_drop_by_offset(handle, 0, -upwards).key_up(Keys.SHIFT).perform()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_edit_by_dragging(
+    alone: bool, models: dict[str, AnovaModel], mixed: Any, driver: Any, downloads: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """A point follows the pointer and its neighbours follow it; with Shift it moves alone."""
     model = models["two classes"]
     rows = opened(model, mixed[0], driver, tmp_path / "page.html")
     choose(driver, "age")
-    before = driver.find_element("id", "prediction").text
     handles = driver.find_elements("css selector", "#chart .handle")
-    handle = handles[len(handles) // 2]
-    node = int(handle.get_attribute("data-node"))
-    driver.execute_script("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    middle = len(handles) // 2
+    node = int(handles[middle].get_attribute("data-node"))
     x = driver.execute_script("return report.model.axes[1][1].values[arguments[0]]", node)
     driver.execute_script("report.set(1, arguments[0])", x)  # the case is where the node is
     before = driver.find_element("id", "prediction").text
-    handle = driver.find_element("css selector", f"#chart .handle[data-node='{node}']")
-    ActionChains(driver).drag_and_drop_by_offset(handle, 0, -60).perform()
+    drag(driver, middle, 60, alone)
+    asked = driver.execute_script("return document.activeElement.getAttribute('aria-label')")
+    assert asked == "Why edit 1 was made"
     document = json.loads(exported(driver, downloads).read_text())
     (edit,) = document["edits"]
-    ((place, effect),) = edit["points"]
-    assert place == x == model.encoder.axes[1][1].values[node]
-    assert effect > model.tables[model.components.components.index((1,))][node, 0]
+    axis, table = model.encoder.axes[1][1], model.tables[model.components.components.index((1,))]
+    places, effects = np.array(edit["points"]).T
+    nodes = np.searchsorted(axis.values, places)
+    assert (axis.values[nodes] == places).all()
+    moves = effects - table[nodes, 0]
+    assert moves[list(nodes).index(node)] > 0
+    if alone:
+        assert places.tolist() == [x]
+    else:  # a bell around the point, on the axis as it is drawn
+        assert len(places) > 3
+        width = driver.execute_script(
+            "const {low, high} = new Scale(report.data.features[1], report.model.fitAxes[1],"
+            "report.model.fitAxes[1], 0, 1); return report.editor.brush * (high - low)"
+        )
+        bell = moves.max() * np.exp(-(((places - x) / width) ** 2) / 2)
+        assert np.allclose(moves, bell, atol=2e-5)
     again = replay(model, downloads / "edits.json")
-    assert digest(again) == digest(model.edit("age", points={place: effect}))
+    assert digest(again) == digest(model.edit("age", points=dict(edit["points"])))
     check_page(driver, again, rows)
     assert driver.find_element("id", "prediction").text != before
     words = driver.find_element("id", "edit-effect").text
@@ -89,6 +114,101 @@ def test_an_edit_by_dragging(
     check_page(driver, model, rows)
     assert not driver.find_element("id", "edits").is_displayed()
     assert driver.find_element("id", "prediction").text == before
+
+
+def test_the_width_of_the_brush_follows_keys_and_slider(
+    models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    from selenium.webdriver import ActionChains
+
+    opened(models["two classes"], mixed[0], driver, tmp_path / "page.html")
+    choose(driver, "age")
+    ask = "return [report.editor.brush, +document.getElementById('brush').value]"
+    narrow, shown = driver.execute_script(ask)
+    assert shown == narrow
+    ActionChains(driver).send_keys("]]").perform()
+    wide, shown = driver.execute_script(ask)
+    assert shown == pytest.approx(wide) == pytest.approx(narrow * 1.44)
+    ActionChains(driver).send_keys("[" * 40).perform()
+    assert driver.execute_script(ask)[0] == 0.01
+    choose(driver, "grade")
+    assert not driver.find_element("id", "brush-pick").is_displayed()
+
+
+def test_edits_stay_when_the_page_is_left(
+    models: dict[str, AnovaModel], mixed: Any, driver: Any, downloads: Path, tmp_path: Path
+) -> None:
+    """The browser keeps them with their reasons; the page says so, and leaves them out if asked."""
+    model = models["regression"]
+    rows = opened(model, mixed[0], driver, tmp_path / "page.html")
+    assert not driver.find_element("id", "edited").is_displayed()
+    choose(driver, "age")
+    fill(driver, edit_from=30, edit_to=50, operation="add", edit_value=0.5)
+    explain_edit(driver, why="expert", by="Ada")
+    drag(driver, 3, 30)
+    first = json.loads(exported(driver, downloads).read_text())
+    driver.get("about:blank")
+    driver.get((tmp_path / "page.html").as_uri())
+    wait_until_ready(driver)
+    assert driver.find_element("id", "edited").is_displayed()
+    assert json.loads(exported(driver, downloads).read_text()) == first
+    assert [edit["by"] for edit in first["edits"]] == ["Ada", "Ada"]
+    check_page(driver, replay(model, downloads / "edits.json"), rows)
+    driver.execute_script("document.getElementById('edited-leave').click()")
+    check_page(driver, model, rows)
+    driver.refresh()
+    wait_until_ready(driver)
+    assert driver.execute_script("return report.editor.edits") == []
+
+
+def test_export_asks_once_for_what_is_missing(
+    models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    opened(models["regression"], mixed[0], driver, tmp_path / "page.html")
+    choose(driver, "age")
+    fill(driver, edit_from=30, operation="add", edit_value=0.5)
+    for missing, field in (("why each edit was made", "#edit-list input"), ("who", "#edit-by")):
+        driver.execute_script("report.editor.isAsked = false")
+        driver.find_element("id", "edit-export").click()
+        assert missing in driver.find_element("id", "edit-asked").text
+        place = driver.find_element("css selector", field)
+        assert driver.switch_to.active_element == place
+        place.send_keys("text")
+
+
+@pytest.mark.parametrize("task", ["regression", "three classes", "quantiles"])
+def test_the_loss_on_the_rows_is_that_of_python(
+    task: str, models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    model, (X, y) = models[task], mixed
+    labels = np.array(["a", "b", "c"])[np.digitize(y, [-0.5, 0.7])]
+    write_report(model, tmp_path / "page.html", X, labels if task == "three classes" else y)
+    open_page(driver, tmp_path / "page.html")
+    output = driver.execute_script("return report.output")
+    choose(driver, "age")
+    fill(driver, operation="add", edit_value=0.4, edit_from=30, edit_to=60)
+    words = driver.find_element("id", "edit-effect").text
+    name = {"output": model.output_names[output]} if model.output_names else {}
+    edited = model.edit("age", between=(30, 60), add=0.4, **name)
+    places = np.unique(np.linspace(0, len(X) - 1, 200).astype(int))
+    losses = [loss(task, m, X.iloc[places], y[places], labels[places], output)
+              for m in (model, edited)]  # fmt: skip
+    difference = abs(losses[1] - losses[0])
+    assert " to ".join(column(losses, difference / 5)) in words
+    assert ("worse" in words) or ("better" in words) or ("no clear difference" in words)
+
+
+def loss(task: str, model: AnovaModel, X: Any, y: Any, labels: Any, output: int) -> float:
+    """Loss as the page reports it, from predictions of Python."""
+    means = model.predict(X)
+    if task == "three classes":
+        return float(
+            -np.log(means[np.arange(len(X)), np.searchsorted(model.classes, labels)]).mean()
+        )
+    if task == "quantiles":
+        level, errors = float(model.output_names[output]), y.to_numpy() - means[:, output]
+        return float(np.maximum(level * errors, (level - 1) * errors).mean())
+    return float(np.sqrt(np.mean((y - means) ** 2)))
 
 
 @pytest.mark.parametrize("shape", ["increasing", "decreasing"])
@@ -116,7 +236,8 @@ def test_the_output_shown_is_edited(
     rows = opened(model, mixed[0], driver, tmp_path / "page.html")
     driver.find_element("css selector", "#output option[value='1']").click()
     choose(driver, "age")
-    fill(driver, edit_from=20, edit_to=44, operation="add", edit_value=0.5, edit_why="a test")
+    fill(driver, edit_from=20, edit_to=44, operation="add", edit_value=0.5)
+    explain_edit(driver, why="a test")
     name = model.output_names[1]
     expected = model.edit("age", between=(20, 44), add=0.5, output=name)
     check_page(driver, expected, rows)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.explain.report.browser import open_page
-from tests.explain.report.editing import choose, fill
+from tests.explain.report.editing import choose, explain_edit, fill
 from tests.explain.report.test_page_content import paper, shown
 from tests.models import random_model
 from tpnn import AnovaModel
@@ -137,7 +137,8 @@ def test_paper_says_what_was_edited(driver: Any, tmp_path: Path) -> None:
     write_report(model, tmp_path / "page.html", X)
     open_page(driver, tmp_path / "page.html")
     choose(driver, "x1")
-    fill(driver, edit_from=-1, operation="add", edit_value=0.5, edit_why="expert", edit_by="Ada")
+    fill(driver, edit_from=-1, operation="add", edit_value=0.5)
+    explain_edit(driver, why="expert", by="Ada")
     driver.execute_script("document.getElementById('print-all').click()")
     driver.execute_script("dispatchEvent(new Event('beforeprint'))")
     with paper(driver):

@@ -17,6 +17,7 @@ from tpnn.explain.concurvity import Concurvity
 from tpnn.explain.doubt import share_interval, without_rows
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
+from tpnn.explain.report.cases import summarise_cases
 from tpnn.explain.report.packing import Packed, pack, summarise_remainder
 from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.explain.selection_path import SelectionPath
@@ -89,7 +90,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
 
     Named values are lists of pairs: JavaScript would sort keys of a dict that look like numbers.
     """
-    shown, summary = _shown_rows(explanation), model.summary()
+    shown, summary = shown_rows(explanation), model.summary()
     indices, names = explanation.sobol_indices(), list(model.feature_names)
     deviation = explanation.deviation() / (1 if model.remainder is None else 2)  # tables, trees
     widths = _half_widths(model)
@@ -117,20 +118,9 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
         "reliability": _reliability(model),
-        "resolution": _resolution(explanation),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(explanation, deviation, widths)._asdict(),
-    }
-
-
-def _resolution(explanation: Explanation) -> list[float]:
-    """Median standard error of the raw scores of the rows, for each output; 0 if not known."""
-    model, rows = explanation.model, explanation.rows
-    calibration = model.evidence.calibration
-    if rows is None or rows.n_rows == 0 or calibration is None or calibration.errors is None:
-        return [0.0] * len(model.intercepts)
-    errors = model.standard_errors(rows).reshape(rows.n_rows, -1)
-    return [float(error) for error in np.median(errors, axis=0)]
+    } | summarise_cases(model)
 
 
 def _offset(model: AnovaModel) -> dict[str, Any] | None:
@@ -346,7 +336,7 @@ def _warning(closest: str, members: Sequence[Concurvity]) -> str:
     )
 
 
-def _shown_rows(explanation: Explanation) -> IntArray:
+def shown_rows(explanation: Explanation) -> IntArray:
     """Numbers of the rows to start from, spread evenly over those given."""
     n_rows = 0 if explanation.rows is None else explanation.rows.n_rows
     spread = np.linspace(0, n_rows - 1, min(n_rows, MAX_ROWS))

@@ -16,7 +16,8 @@ from typing import Any
 from tpnn._utils.files import write_file
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import measure
-from tpnn.explain.report.data import FitFacts, describe, summarise
+from tpnn.explain.report.cases import targets_of
+from tpnn.explain.report.data import FitFacts, describe, shown_rows, summarise
 from tpnn.loss.row_values import checked_offset
 from tpnn.model.model import AnovaModel, offset_of, pruned
 
@@ -76,7 +77,7 @@ def _framed(page: str) -> str:
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
     "trees.js", "model.js", "numbers.js", "words.js", "grids.js", "charts.js", "curves.js",
-    "parts.js", "edits.js", "editor.js", "overview.js", "view.js",
+    "parts.js", "edits.js", "editor.js", "overview.js", "story.js", "view.js",
 )  # fmt: skip
 
 
@@ -139,7 +140,8 @@ def write_report(
     if y is not None:
         passed = added if model.encoder.offset_column is None else None  # it is in the rows
         metrics = measure(model, explanation.rows, y, passed)
-    texts = {"title": title, "target": target}
+    targets = targets_of(model, y, n_rows, shown_rows(explanation))
+    texts = {"title": title, "target": target, "targets": targets}
     shown = summarise(model, explanation, checked_offset(added, n_rows))
     summary = texts | shown | describe(fit, metrics)
     page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so

@@ -238,7 +238,7 @@ function drawCurve(model, component, output, values, width) {
   if (here !== null) drawRing(svg, colours, here, y(model.score(component, values, output)));
   const handles = nodes.map((node, i) => ({node, x: place(node), y: y(effects.points[i][0])}));
   const pick = px => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null;
-  return {svg, pick, handles, range: effects.high - effects.low, effectAt: (_, py) => effects.value(py, bottom, top + 6)};
+  return {svg, pick, handles, x, place, bottom, range: effects.high - effects.low, effectAt: (_, py) => effects.value(py, bottom, top + 6)};
 }
 
 // The curve, or the levels, before all edits.

@@ -16,6 +16,7 @@ function drawLines(title, x, y, lines, diagonal = false) {
   if (diagonal) svg.append(element("line", {x1: across(Math.max(x.low, y.low)), y1: up(Math.max(x.low, y.low)), x2: across(Math.min(x.high, y.high)), y2: up(Math.min(x.high, y.high)), stroke: colours.faint, "stroke-dasharray": "3 4"}));
   for (const line of lines) {
     const places = line.points.map(([a, b]) => [across(a), up(b)]), colour = colours[line.colour];
+    if (line.band) svg.append(element("polygon", {class: "band", points: [...line.band.map(([a, low]) => `${across(a)},${up(low)}`), ...line.band.map(([a, , high]) => `${across(a)},${up(high)}`).reverse()].join(" "), fill: colour, opacity: 0.18}));
     svg.append(element("polyline", {points: places.map(place => place.join(",")).join(" "), fill: "none", stroke: colour, "stroke-width": 2, "stroke-linejoin": "round", ...(line.dashed ? {"stroke-dasharray": "5 4"} : {})}));
     (line.intervals || []).forEach(([low, high], i) => {
       if (Number.isFinite(low) && Number.isFinite(high)) svg.append(element("line", {class: "interval", x1: places[i][0], x2: places[i][0], y1: up(Math.max(low, y.low)), y2: up(Math.min(high, y.high)), stroke: colour, "stroke-width": 5, opacity: 0.3}));

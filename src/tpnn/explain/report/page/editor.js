@@ -7,12 +7,14 @@ const OPERATIONS = {
 const DEFAULTS = {add: 0.1, set: 0, scale: 0.5, limit: -1, smooth: 0.05};
 const HANDLE_GAP = 9; // pixels between handles, at least
 const DRAG_LENGTH = 4; // pixels from which on a click is a drag
+const BRUSH = {width: 0.08, least: 0.01, most: 0.5, step: 1.2}; // standard deviation of the brush, as a share of the axis
+const FAINTEST = 0.003; // of the move of a point, below which its neighbours stay
 const EDGE = 3; // pixels from the edge of a heat map within which a range has no end
 const EDITABLE = ["tables", "bands", "ratioBands", "hasBand", "axes", "shape", "strides", "first", "base", "limits", "faded", "hatched"]; // of a component
 
 const NOTES = {
-  1: "Drag a point, or fill in the form. Every row in the range, ends included, changes by exactly the edit; the mean of the change moves to the average prediction.",
-  2: "Drag over the heat map to select cells, or fill in the form; an empty field is no limit. Every row in both ranges, ends included, changes by exactly the edit. What the change is on average along each feature moves to the main effects, and its mean to the average prediction.",
+  1: "Drag a point: its neighbours follow, as far as the brush is wide. The keys [ and ] and the wheel change the brush while you drag; with Shift the point moves alone. With a keyboard, fill in the form. Every row in the range, ends included, changes by exactly the edit; the mean of the change moves to the average prediction.",
+  2: "Drag over the heat map to select cells, or, with a keyboard, fill in the form; an empty field is no limit. Every row in both ranges, ends included, changes by exactly the edit. What the change is on average along each feature moves to the main effects, and its mean to the average prediction.",
   3: "Drag over the heat map to select cells of the first two features, and choose values of the others in the form; an empty field is no limit. Every row in all ranges, ends included, changes by exactly the edit. What the change is on average along some of the features moves to lower orders.",
 };
 
@@ -108,10 +110,50 @@ class Editor {
     byId("edit-form").onsubmit = event => { event.preventDefault(); this.fromForm(); };
     byId("edit-all").onclick = () => { this.places.forEach(place => place.fill({})); this.showSelection(); };
     byId("edit-undo").onclick = () => this.undo();
+    byId("edited-leave").onclick = () => { while (this.past.length) this.restore(); this.refresh(); };
+    byId("edit-by").oninput = event => { this.edits.forEach(edit => { edit.by = event.target.value; }); this.keep(); };
+    byId("brush").oninput = event => this.setBrush(+event.target.value);
+    this.setBrush(BRUSH.width);
+    window.addEventListener("keydown", event => this.onKey(event));
+    window.addEventListener("beforeunload", event => { if (this.edits.length && !this.isKept) event.preventDefault(); });
     byId("edit-export").onclick = () => this.export();
     byId("edit").ontoggle = () => view.showChart();
     this.showFields();
     this.showEdits();
+  }
+
+  // Edits of an earlier visit, which the browser has kept.
+  recall() {
+    const kept = JSON.parse(this.stored("getItem") || "[]");
+    try {
+      kept.forEach(edit => this.apply(edit, false));
+    } catch {
+      while (this.past.length) this.restore(); // made by another version of the page
+    }
+    byId("edit-by").value = this.edits.at(-1)?.by || "";
+    if (this.edits.length) this.refresh();
+    byId("edited").hidden = !this.edits.length;
+  }
+
+  // The browser's place for the edits of this model; some frames have none.
+  stored(method, ...items) {
+    try { return localStorage[method](`tpnn edits ${this.view.data.digest}`, ...items); } catch { this.isKept = false; return null; }
+  }
+
+  keep() {
+    this.isKept = true;
+    if (this.edits.length) this.stored("setItem", JSON.stringify(this.edits)); else this.stored("removeItem");
+  }
+
+  setBrush(width) {
+    this.brush = Math.min(Math.max(width, BRUSH.least), BRUSH.most);
+    byId("brush").value = this.brush;
+    this.dragged?.again();
+  }
+
+  onKey(event) {
+    const step = {"[": 1 / BRUSH.step, "]": BRUSH.step}[event.key];
+    if (step && byId("edit").open && !["INPUT", "SELECT"].includes(event.target.tagName)) this.setBrush(this.brush * step);
   }
 
   get component() { return this.view.data.components[this.view.chosen]; }
@@ -140,12 +182,14 @@ class Editor {
       handle.onclick = event => event.stopPropagation();
       drawing.svg.append(handle);
     }
+    this.showBrush(drawing);
   }
 
   showPlaces(component) {
     this.shown = component;
     const order = component.features.length;
     byId("edit-name").textContent = order === 1 ? "Edit this effect" : "Edit this interaction";
+    byId("brush-pick").hidden = order > 1 || component.axes[0].words !== null;
     byId("edit-note").textContent = `${NOTES[Math.min(order, 3)]} Importance and scores on this page stay those before the edits.`;
     this.places = component.features.map((j, a) => new Place(this.view.data.features[j], this.model.axes[1][j], a));
     byId("edit-places").replaceChildren(...this.places.map(place => place.row));
@@ -288,36 +332,76 @@ class Editor {
   // Drag a node: the edit follows the pointer, on the scale that the chart had at first.
   drag(event, drawing, node) {
     event.preventDefault();
-    const {component} = this, [feature] = this.places.map(place => place.feature), axis = component.axes[0], svg = drawing.svg;
-    const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width, range = drawing.range;
-    const digits = 10 ** (Math.floor(Math.log10(range)) - 3);
-    const begin = this.past.length;
-    const move = ({clientX, clientY}) => {
-      const effect = drawing.effectAt((clientX - box.left) * scale, (clientY - box.top) * scale);
-      const rounded = +(Math.round(effect / digits) * digits).toPrecision(6);
+    const {svg, effectAt} = drawing, box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
+    const begin = this.past.length, change = this.changeOf(drawing, node);
+    let last = null;
+    const move = pointer => {
+      last = pointer;
       while (this.past.length > begin) this.restore();
-      const place = node === axis.missingNode ? {missing: [feature.name], set: rounded}
-        : feature.levels.length ? {levels: {[feature.name]: this.levelsOf(feature, axis, [node])}, set: rounded} : {points: [[axis.values[node], rounded]]};
-      this.apply({component: [feature.name], ...place});
+      this.apply(change(effectAt((pointer.clientX - box.left) * scale, (pointer.clientY - box.top) * scale), pointer.shiftKey));
     };
-    const stop = () => { window.removeEventListener("pointermove", move); window.removeEventListener("pointerup", stop); };
+    const turn = wheel => { wheel.preventDefault(); this.setBrush(this.brush * (wheel.deltaY < 0 ? BRUSH.step : 1 / BRUSH.step)); };
+    const stop = () => {
+      this.dragged = null;
+      window.removeEventListener("pointermove", move);
+      window.removeEventListener("wheel", turn);
+      window.removeEventListener("pointerup", stop);
+      this.view.showChart();
+      if (this.past.length > begin) byId("edit-list").querySelector("input").focus(); // why?
+    };
+    this.dragged = {node, again: () => { if (last) move(last); }};
     window.addEventListener("pointermove", move);
+    window.addEventListener("wheel", turn, {passive: false});
     window.addEventListener("pointerup", stop);
   }
 
-  apply(edit) {
+  // The edit by which a node gets an effect; its neighbours follow it unless it moves alone.
+  changeOf({place, x, range}, node) {
+    const {component} = this, {output} = this.view, [feature] = this.places.map(one => one.feature), [axis] = component.axes;
+    const digits = 10 ** (Math.floor(Math.log10(range)) - 3), rounded = effect => +(Math.round(effect / digits) * digits).toPrecision(6);
+    const effects = Array.from({length: axis.regular}, (_, other) => this.model.atNode(component, other, output)[0]), of = {component: [feature.name]};
+    if (node === axis.missingNode) return effect => ({...of, missing: [feature.name], set: rounded(effect)});
+    if (feature.levels.length) return effect => ({...of, levels: {[feature.name]: this.levelsOf(feature, axis, [node])}, set: rounded(effect)});
+    return (effect, isAlone) => {
+      const moved = rounded(effect), points = effects.map((old, other) => {
+        const weight = other === node ? 1 : isAlone || axis.words ? 0 : this.weight(x, place(other) - place(node));
+        return weight >= FAINTEST ? [axis.values[other], other === node ? moved : +(old + weight * (moved - effects[node])).toPrecision(9)] : null;
+      });
+      return {...of, points: points.filter(Boolean)};
+    };
+  }
+
+  // How far a place follows another one at a distance in pixels.
+  weight(x, distance) { return Math.exp(-((distance / (this.brush * (x.end - x.from))) ** 2) / 2); }
+
+  // The brush over the density, while a point is dragged.
+  showBrush({svg, x, place, bottom}) {
+    if (!this.dragged || !x || x.isLevels || this.dragged.node === x.axis.missingNode) return;
+    const middle = place(this.dragged.node), along = Array.from({length: 61}, (_, i) => x.from + i / 60 * (x.end - x.from));
+    const points = along.map(at => `${at},${bottom - 40 * this.weight(x, at - middle)}`);
+    svg.append(element("polygon", {class: "brush", points: [`${x.from},${bottom}`, ...points, `${x.end},${bottom}`].join(" "), fill: palette().high, opacity: 0.22, "pointer-events": "none"}));
+  }
+
+  apply(edit, isShown = true) {
     const {data, output} = this.view, component = this.model.componentOf(edit.component.map(name => data.features.indexOf(this.featureOf(name))));
-    this.before ??= data.rows.map((row, i) => this.model.explain(row, data.offsets[i]).predictions);
+    this.before ??= this.predictions();
     const state = this.state();
     this.past.push(state);
     if (data.outputs.length && edit.output === undefined && !edit.shape && !edit.without) edit.output = data.outputs[output];
-    applyEdit(this.model, component, edit);
+    const {why, by, when, ...change} = edit;
+    applyEdit(this.model, component, change);
     data.components.forEach((one, i) => {
       const old = state.components[i];
       if (old && one.features.length === 1 && one.tables !== old.tables) one.first ??= {axis: old.axes[0], tables: old.tables};
     });
-    this.edits.push({...edit, why: byId("edit-why").value, by: byId("edit-by").value, when: new Date().toISOString().replace(/\.\d+Z$/, "Z")});
-    this.refresh();
+    this.edits.push({...change, why: why ?? "", by: by ?? byId("edit-by").value, when: when ?? new Date().toISOString().replace(/\.\d+Z$/, "Z")});
+    if (isShown) this.refresh();
+  }
+
+  // Predictions of the rows of the page.
+  predictions() {
+    const {rows, offsets} = this.view.data;
+    return rows.map((row, i) => this.model.explain(row, offsets[i]).predictions);
   }
 
   // What an edit can change, to come back to: arrays are replaced by an edit, never written into.
@@ -341,7 +425,10 @@ class Editor {
   }
 
   refresh() {
+    this.keep();
+    byId("edited").hidden ||= !this.edits.length;
     this.view.tabled = null;
+    this.view.story.others = this.predictions();
     this.view.relist();
     this.view.update();
     this.view.overview.show();
@@ -357,8 +444,15 @@ class Editor {
       return parts.length ? [(isOne ? "" : `${name} `) + parts.join(", ")] : [];
     });
     const what = Object.entries(edit).filter(([key]) => !isPlace(key)).map(([key, value]) => `${OPERATIONS[key] || key} ${this.valueWords(key, value)}`.trim());
-    const points = (edit.points || []).map(([x, effect]) => `${valueWord(this.featureOf(component[0]), x)} → ${valueNumber(effect)}`);
+    const points = this.pointWords(component[0], edit.points || []);
     return `${component.join(" × ")}${output === undefined ? "" : ` (${output})`}: ${[...places, ...points, ...what].join(", ")}${why ? ` – ${why}` : ""}`;
+  }
+
+  // Points that were moved: a few each, many by the range that they span.
+  pointWords(name, points) {
+    const word = x => valueWord(this.featureOf(name), x);
+    if (points.length <= 3) return points.map(([x, effect]) => `${word(x)} → ${valueNumber(effect)}`);
+    return [`${points.length} points from ${word(points[0][0])} to ${word(points.at(-1)[0])} moved`];
   }
 
   valueWords(key, value) {
@@ -368,10 +462,18 @@ class Editor {
 
   showEdits() {
     byId("edits").hidden = !this.edits.length;
-    fold(byId("edit-list"), this.edits.map(edit => make("li", {textContent: this.words(edit)})));
+    fold(byId("edit-list"), this.edits.map((edit, i) => this.item(edit, i)).reverse());
+    byId("edit-asked").textContent = "";
     byId("edit-undo").disabled = byId("edit-export").disabled = !this.edits.length;
     byId("edit-effect").textContent = this.edits.length ? this.effectWords() : "";
     this.showCase();
+  }
+
+  // An edit in the list, the last one first, with a field for its reason.
+  item(edit, place) {
+    const field = make("input", {className: "field", value: edit.why, placeholder: "why?", oninput: () => { edit.why = field.value; this.keep(); }});
+    field.setAttribute("aria-label", `Why edit ${place + 1} was made`);
+    return make("li", {value: place + 1}, make("span", {textContent: this.words({...edit, why: ""})}), field);
   }
 
   // The edits on paper, above the components that they changed.
@@ -406,17 +508,27 @@ class Editor {
 
   // What all edits together do to the rows of the page, for the output shown.
   effectWords() {
-    const {data, output} = this.view, old = this.before.map(row => row[output]);
+    const {data, output, story} = this.view, old = this.before.map(row => row[output]);
     if (!old.length) return "This report was written without rows.";
-    const now = data.rows.map((row, i) => this.model.explain(row, data.offsets[i]).predictions[output]);
+    const now = story.others.map(row => row[output]);
     const mean = list => list.reduce((sum, x) => sum + x, 0) / list.length, size = Math.max(...old.map(Math.abs), 1e-300);
     const change = now.map((x, i) => Math.abs(x - old[i]) > 1e-9 * size ? x - old[i] : 0), count = change.filter(x => x !== 0).length;
     const flips = data.link === "logit" ? ` ${now.filter((x, i) => (x >= 0.5) !== (old[i] >= 0.5)).length} cross a probability of 0.5.` : "";
-    return `${count} of ${old.length} rows change, by ${signedColumn([Math.min(...change), Math.max(...change)]).join(" to ")}; the mean prediction goes from ${column([mean(old), mean(now)]).join(" to ")}.${flips}`;
+    return `${count} of ${old.length} rows change, by ${signedColumn([Math.min(...change), Math.max(...change)]).join(" to ")}; the mean prediction goes from ${column([mean(old), mean(now)]).join(" to ")}.${flips}${lossWords(data, output, this.before, story.others)}`;
   }
 
+  // The edit file; what has no reason or no name is asked for once.
   export() {
+    const fields = [...byId("edit-list").querySelectorAll("input"), byId("edit-by")], empty = fields.find(field => !field.value.trim());
+    if (empty && !this.isAsked) {
+      this.isAsked = true;
+      byId("edit-asked").textContent = `Say ${empty === byId("edit-by") ? "who made the edits" : "why each edit was made"}, or export again without.`;
+      empty.focus();
+      return;
+    }
     const document = {format: "tpnn-edits", version: 1, model: this.view.data.digest, edits: this.edits};
     download("edits.json", "application/json", JSON.stringify(document, null, 1) + "\n");
+    this.isAsked = false;
+    byId("edit-asked").textContent = "";
   }
 }

@@ -118,3 +118,33 @@ function applyEdit(model, component, edit) {
     addGrid(model, features, values.map((old, cell) => inside[cell] ? found[cell] - old : 0), k);
   });
 }
+
+// Loss of the rows of the page by the kind of task, from predictions (rows, outputs) and targets, for one output.
+const LOSSES = {
+  classes: ["log-loss", (target, predictions) => -Math.log(Math.max(1e-15, predictions.length === 1 ? target[0] ? predictions[0] : 1 - predictions[0] : predictions[target.indexOf(1)]))],
+  numbers: ["root mean squared error", (target, predictions, k) => (target[k] - predictions[k]) ** 2],
+  rates: ["root mean squared error", (target, predictions, k) => (target[k] - predictions[k]) ** 2],
+  quantiles: ["mean pinball loss", (target, predictions, k, level) => Math.max(level * (target[0] - predictions[k]), (level - 1) * (target[0] - predictions[k]))],
+};
+
+// Share of the pairs of which the one at higher risk had its event first; ties of risk count half.
+function concordance(targets, risks) {
+  let right = 0, all = 0;
+  targets.forEach(([time, event], i) => targets.forEach(([other, happened], j) => {
+    if (!event || i === j || time > other || (time === other && (happened || i > j))) return;
+    all++;
+    right += risks[i] > risks[j] ? 1 : risks[i] === risks[j] ? 0.5 : 0;
+  }));
+  return all ? right / all : NaN;
+}
+
+// Loss before and after, and whether the difference is clear; empty without targets.
+function lossWords({task, targets, outputs}, output, before, after) {
+  const words = (name, old, now) => ` On these rows the ${name} goes from ${column([old, now], Math.abs(now - old) / 5).join(" to ")}`;
+  if (!targets.length) return "";
+  if (task === "survival") return `${words("C-index", ...[before, after].map(all => concordance(targets, all.map(([risk]) => risk))))}.`;
+  const [name, loss] = LOSSES[task], each = all => all.map((predictions, i) => loss(targets[i], predictions, output, Number(outputs[output])));
+  const [old, now] = [before, after].map(each), changes = now.map((x, i) => x - old[i]), mean = list => list.reduce((sum, x) => sum + x, 0) / list.length;
+  const middle = mean(changes), error = Math.sqrt(mean(changes.map(x => (x - middle) ** 2)) / changes.length), root = name.startsWith("root") ? Math.sqrt : x => x;
+  return `${words(name, root(mean(old)), root(mean(now)))}, ${Math.abs(middle) < NORMAL_95 * error ? "no clear difference" : middle > 0 ? "which is worse" : "which is better"}.`;
+}

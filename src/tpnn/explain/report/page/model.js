@@ -131,6 +131,16 @@ class Model {
       component.hatched = doubts[0].map(doubt => doubt >> 1); // where no row is near
     }
     this.nameFewValues();
+    this.fitAxes = this.axes[1]; // edits put others in their place
+  }
+
+  // Scale of a case for each output, by an additive model of its logarithm on the nodes of the fit, as tpnn.model.intervals has it.
+  scaleOf({features, tables, knots, heights}, values, raw) {
+    return raw.map((score, k) => {
+      const at = knots[k], high = at.findIndex(knot => knot >= score), low = high - 1;
+      const base = high === 0 ? heights[k][0] : high < 0 ? heights[k].at(-1) : heights[k][low] + (score - at[low]) / (at[high] - at[low]) * (heights[k][high] - heights[k][low]);
+      return Math.exp(features.reduce((sum, j, i) => { const place = this.fitAxes[j].locate(values[j]); return place ? sum + this.between(tables[i][k], [1], [place]) : sum; }, base));
+    });
   }
 
   // Numbers that have few values, all of them nodes, are drawn as levels are: each node gets a word.

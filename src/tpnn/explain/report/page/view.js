@@ -26,10 +26,13 @@ class View {
     this.summary();
     this.about();
     this.listen();
+    this.story = new Story(this);
     this.editor = new Editor(this);
     this.update();
     this.overview = new Overview(this);
     this.showCurves();
+    this.editor.recall();
+    this.story.follow();
   }
 
   rank() {
@@ -104,7 +107,8 @@ class View {
       this.numberControl(j, feature, axis, control);
     }
     control.part = make("span", {className: "part"});
-    row.append(control.part);
+    control.was = make("small", {className: "was", hidden: true});
+    row.append(control.part, control.was);
     this.inputs[j] = control;
     return row;
   }
@@ -158,7 +162,7 @@ class View {
     this.shareTexts = signedColumn(this.shares);
     this.data.features.forEach((feature, j) => this.showControl(j, feature, source));
     this.showAnswer();
-    this.showContributions();
+    this.story.show();
     this.showChart();
     this.editor.showCase();
   }
@@ -175,7 +179,8 @@ class View {
       if (control.missing) control.missing.checked = isMissing;
       this.hint(control, isMissing ? "" : this.outside(feature, axis, x));
     }
-    const part = this.shares[j];
+    const part = this.shares[j], pinned = this.story.pinned?.values[j];
+    Object.assign(control.was, {hidden: pinned === undefined || pinned === x, textContent: `pinned: ${pinned === undefined ? "" : valueWord(feature, pinned)}`});
     control.part.textContent = this.shareTexts[j];
     if (this.model.hasFactors) control.part.append(make("small", {textContent: relativity(part)}));
     control.part.className = "part " + (part > 0 ? "up" : part < 0 ? "down" : "");
@@ -210,8 +215,8 @@ class View {
   }
 
   // Contribution of a component; zero where it is rounding.
-  part(i) {
-    const value = this.answer.parts[i][this.output];
+  part(i, answer = this.answer) {
+    const value = answer.parts[i][this.output];
     return Math.abs(value) < this.data.packed.step / 2 ? 0 : value;
   }
 
@@ -233,9 +238,18 @@ class View {
   // A prediction, with one digit more than its standard error allows, so that it is seen to move.
   word(prediction) { return this.isClass() ? chance(prediction) : written(prediction, this.error(prediction) / 10); }
 
-  // Standard error that a prediction has, by that of the rows in the middle; 0 if it is not known.
+  showOutput(output) {
+    this.output = byId("output").value = output;
+    this.update();
+    this.showCurves();
+    this.editor.showEdits();
+    this.overview?.show();
+  }
+
+  // Standard error of a prediction like that of the case; 0 if it is not known.
   error(prediction) {
-    const raw = this.data.resolution[this.output];
+    const {errors} = this.data.sureness, fitted = this.answer.raw.map(score => score - this.offset);
+    const raw = errors ? this.model.scaleOf(errors, this.values, fitted)[this.output] : 0;
     return this.data.link === "log" ? Math.abs(prediction) * raw : this.data.link === "identity" || this.data.link === "quantiles" ? raw : 0;
   }
 
@@ -246,8 +260,6 @@ class View {
     const words = [...(scale ? [`${scale} ${written(raw)}`] : []), `average ${scale || "prediction"} ${written(Math.abs(intercept) < 1e-9 * Math.abs(raw) ? 0 : intercept, scale ? 0 : this.error(raw) / 10)}`, ...this.offsetWords()];
     const factor = this.data.offset?.isExposure ? " and the exposure" : this.offset ? ` and ${relativity(this.offset)} of the offset` : "";
     if (this.model.hasFactors) words.push(`base ${link === "log" ? this.data.hasBaseline ? "relative risk" : "prediction" : "odds"} ${written(Math.exp(intercept))}, times the factors of the contributions${factor}`);
-    const error = this.error(this.answer.predictions[this.output]);
-    if (error) words.push(`typical standard error ${written(error, error)}`);
     return words.join("; ");
   }
 
@@ -257,43 +269,6 @@ class View {
     if (!offset && !this.offset) return [];
     const value = written(offset?.isExposure ? Math.exp(this.offset) : this.offset);
     return [`${kind} ${value}` + (offset?.name && offset.name !== kind ? ` (${offset.name})` : "")];
-  }
-
-  showContributions() {
-    const parts = this.ranked.map(i => ({i, value: this.part(i)})).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-    const rest = parts.slice(FIRST_SHOWN), left = rest.reduce((sum, part) => sum + part.value, 0);
-    const largest = Math.max(...parts.map(part => Math.abs(part.value)), Math.abs(left), Math.abs(this.answer.rest?.[this.output] ?? 0)) || 1;
-    const remainder = this.answer.rest?.[this.output] ?? 0, texts = signedColumn([...parts.map(({value}) => value), left, remainder]);
-    const rows = parts.map(({i, value}, k) => this.contribution(nameTag(this.data.components[i].names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}), value, largest, texts[k]));
-    const others = rest.length ? this.contribution(make("span", {textContent: `${rest.length} others`}), left, largest, texts.at(-2)) : null;
-    fold(byId("contributions"), rows, others);
-    this.showRest(largest, texts.at(-1));
-    this.showSum();
-  }
-
-  // That average, contributions and offset add up to the raw score, also as they are written.
-  showSum() {
-    const {intercept, link} = this.data, raw = this.answer.raw[this.output], average = intercept[this.output];
-    const unit = 10 ** (power(Math.max(Math.abs(raw), Math.abs(average)) || 1) - 2), rounded = x => Math.round(x / unit) * unit;
-    const parts = [rounded(average), rounded(raw) - rounded(average) - rounded(this.offset), rounded(this.offset), rounded(raw)];
-    const [all, part, offset, whole] = column(parts, 2 * unit), plus = text => text.startsWith("−") ? text : "+" + text;
-    const terms = [`average ${all}`, `contributions ${plus(part)}`, ...(this.offset ? [`offset ${plus(offset)}`] : [])];
-    byId("sum").textContent = `${terms.join(", ")}: together ${link === "identity" ? "the prediction" : "the raw score"} ${whole}.`;
-  }
-
-  // The remainder of the case, as the last contribution.
-  showRest(largest, text) {
-    const {remainder} = this.data, {rest} = this.answer;
-    if (!remainder) return;
-    byId("rest").replaceChildren(rest ? this.contribution(make("span", {textContent: remainder.name}), rest[this.output], largest, text)
-      : make("p", {className: "note", textContent: "The remainder has too many trees for a page: it is known for the rows that one can start from. This is the prediction of the components alone."}));
-  }
-
-  contribution(name, value, largest, text) {
-    const fill = make("i", {className: value >= 0 ? "up" : "down"});
-    fill.style.cssText = `width:${50 * Math.abs(value) / largest}%;${value >= 0 ? "left" : "right"}:50%`;
-    const factor = this.model.hasFactors ? [make("span", {className: "value factor", textContent: relativity(value)})] : [];
-    return make("div", {className: "contribution" + (factor.length ? " factors" : "")}, name, make("span", {className: "track"}, fill), make("span", {className: "value", textContent: text}), ...factor);
   }
 
   rankings() {
@@ -543,7 +518,7 @@ class View {
     byId("row").onchange = ({target: {value}}) => value === "" ? typical() : this.setAll(this.data.rows[+value], this.data.offsets[+value]);
     byId("reset").onclick = () => { byId("row").value = ""; typical(); };
     byId("export").onclick = () => this.export();
-    byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); this.editor.showEdits(); this.overview.show(); };
+    byId("output").onchange = event => this.showOutput(+event.target.value);
     byId("filter").oninput = () => this.filter();
     byId("list-all").onclick = () => { this.showsAll = true; this.filter(); };
     byId("previous").onclick = () => this.step(-1);
