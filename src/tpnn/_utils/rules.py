@@ -55,6 +55,7 @@ def one_of(*values: str) -> Callable[[Any], bool]:
 
 COUNT = Rule("a whole number of at least 1", is_count, 1)
 POSITIVE = Rule("a positive number", is_positive, 0.01)
+SHARE = Rule("a number above 0 and below 1", lambda x: is_number(x) and 0 < x < 1, 0.1)
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False)
 
 

@@ -23,7 +23,7 @@ from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.edit.edit import Note
 from tpnn.lifecycle.foreign.purified import purified, purify
-from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_bands
+from tpnn.lifecycle.foreign.table_sum import TableSum, level_axis, sum_of_bands
 from tpnn.model.edit_log import check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel, EditLog, beside_trees
@@ -31,7 +31,6 @@ from tpnn.model.regrid import lifted_tables, lifted_trees, own_numbers, sum_of_t
 from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
 from tpnn.table.table import NOMINAL, NUMBER, ORDERED, OffsetColumn
-from tpnn.table.words import UNSEEN_WORD
 
 
 @dataclass(frozen=True)
@@ -164,12 +163,8 @@ def _open_axis(
     kind: str, values: FloatArray, masses: FloatArray, nodes: FloatArray, missing: float
 ) -> Axis:
     """Axis with a node for missing values; the mass of a value is shared by its neighbours."""
-    axis, shared = Axis(nodes, np.empty(0), kind, has_missing=True), np.zeros(len(nodes) + 1)
-    if len(nodes):
-        lower, fraction = axis.locate(values)
-        np.add.at(shared, lower, (1 - fraction) * masses)
-        np.add.at(shared, lower + 1, fraction * masses)
-    weights = axis.with_missing(shared[:-1], missing)
+    axis = Axis(nodes, np.empty(0), kind, has_missing=True)
+    weights = axis.with_missing(axis.masses_of(values, masses)[axis.regular], missing)
     return replace(axis, weights=weights / weights.sum())
 
 
@@ -241,19 +236,9 @@ def _joint_groups(
 
 def _level_axis(feature: Feature, groups: IntArray, masses: FloatArray, missing: float) -> Axis:
     """Axis of levels with nodes for unseen and for missing ones."""
-    n_nodes = int(groups.max()) + 1
-    axis = Axis(
-        values=np.arange(n_nodes + 1.0),
-        weights=np.empty(0),
-        kind=feature.kind,
-        levels=(*_group_labels(feature, groups), UNSEEN_WORD),
-        groups=groups,
-        has_missing=True,
-        has_unseen=True,
-    )
-    by_level = np.append(np.bincount(groups, masses, minlength=n_nodes), 0.0)
-    weights = axis.with_missing(by_level, missing)
-    return replace(axis, weights=weights / weights.sum())
+    weights = np.concatenate([np.bincount(groups, masses), [0.0, missing]])
+    labels, kind = tuple(_group_labels(feature, groups)), feature.kind
+    return level_axis(labels, weights / weights.sum(), is_open=True, kind=kind, groups=groups)
 
 
 def _group_labels(feature: Feature, groups: IntArray) -> list[Any]:

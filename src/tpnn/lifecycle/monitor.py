@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tpnn._utils.arrays import FloatArray
+from tpnn._utils.rules import SHARE, check_parameters
 from tpnn.explain.metrics.estimates import estimate
 from tpnn.explain.report.static import counted, notebook
 from tpnn.export.sheets.card_use import stability_parts
@@ -24,6 +25,7 @@ N_BINS = 10  # of a feature without levels; missing values have one more
 LEAST_ROWS = 5.0  # bins with fewer are joined, because the test needs them
 CALIBRATION = ["test", "actual", "expected", "p_value"]
 SCORES = ["score", "value", "lower", "upper"]
+RULES = {"false_alarm_rate": SHARE._replace(example=FALSE_ALARM_RATE)}
 
 
 class Shares(NamedTuple):
@@ -107,16 +109,12 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
 
     A new row gives its mass to the two neighbouring nodes, as a training row does.
     """
-    lower, fraction = axis.locate(new)
-    masses = np.zeros(axis.n_nodes + 2)  # what fit has not seen is beyond the nodes
-    np.add.at(masses, lower, 1 - fraction)
-    np.add.at(masses, lower + 1, fraction)
     bins = np.arange(axis.n_nodes + 1)
     if axis.levels is None:
         regular = np.minimum((axis.positions[axis.regular] * N_BINS).astype(np.intp), N_BINS - 1)
         bins = np.append(axis.with_missing(regular, N_BINS), N_BINS + axis.has_missing)
     p = np.bincount(bins, np.append(axis.weights, 0.0)).astype(np.float64)
-    q = np.bincount(bins, masses[: axis.n_nodes + 1]) / max(len(new), 1)
+    q = np.bincount(bins, axis.masses_of(new)) / max(len(new), 1)
     return Shares(p, q, n_reference, len(new))
 
 
@@ -218,11 +216,7 @@ def monitor(
     -------
     Drift
     """
-    if not 0 < false_alarm_rate < 1:
-        raise ValueError(
-            "false_alarm_rate: must be a number above 0 and below 1, found "
-            f"{false_alarm_rate!r}. Pass 0.05 for one false alarm in twenty."
-        )
+    check_parameters({"false_alarm_rate": false_alarm_rate}, RULES)
     frozen = as_model(model)
     new = frozen.encoder.read(X_new)
     reference = None if X_reference is None else frozen.encoder.read(X_reference)

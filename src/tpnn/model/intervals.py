@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray, RealArray
+from tpnn._utils.rules import SHARE, check_parameters
 from tpnn.anova.components import Component, resolve_feature
 from tpnn.model.evidence import OF_CLASS, Calibration, Scale
 from tpnn.model.flat import flatten_tables
@@ -21,7 +21,6 @@ from tpnn.table.table import Table
 if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
-EXAMPLE_COVERAGE = 0.9
 ONE_LESS_ROUNDING = 1 - 1e-9
 BY_CLASS = "class"  # unless a feature has this name
 
@@ -117,11 +116,7 @@ def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
 
 def check_coverage(coverage: Any, name: str = "coverage") -> None:
     """Refuse a coverage, or another argument of this name, that is no share between 0 and 1."""
-    if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
-        raise ValueError(
-            f"{name}: must be a number above 0 and below 1, found {coverage!r}. Pass "
-            f"{EXAMPLE_COVERAGE} for 90 %."
-        )
+    check_parameters({name: coverage}, {name: SHARE._replace(example=0.9)})
 
 
 def _needed(calibration: Calibration | None) -> Calibration:

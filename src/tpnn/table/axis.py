@@ -212,6 +212,14 @@ class Axis:
         np.divide(x / 2 - halves[lower], steps, out=fraction, where=steps > 0)
         return lower, fraction
 
+    def masses_of(self, x: FloatArray, masses: Any = 1.0) -> FloatArray:
+        """Mass that values give to their neighbouring nodes, (M + 1,); last that without a node."""
+        lower, fraction = self.locate(x)
+        shared = np.zeros(self.n_nodes + 2)  # the null node, and a neighbour of it
+        np.add.at(shared, lower, (1 - fraction) * masses)
+        np.add.at(shared, lower + 1, fraction * masses)
+        return shared[:-1]
+
     def coarsened(self, most: int) -> Axis:
         """Axis with at most ``most`` regular nodes, all of them nodes of this one."""
         if len(self.values) <= most:

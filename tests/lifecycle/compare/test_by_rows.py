@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_by_rows() -> None:
     found = compare({"a": np.ones(500), "b": np.zeros(500)}, X)
     with pytest.raises(ValueError, match="share: these models decide nothing"):
         found.swap_set()
-    with pytest.raises(ValueError, match="share: must be a share between 0 and 1"):
+    with pytest.raises(ValueError, match="share: must be a number above 0 and below 1"):
         found.swap_set(share=2)
     with pytest.raises(ValueError, match="models: changes are relative, and 500 predictions"):
         compare({"a": np.zeros(500), "b": np.ones(500)}, X).dislocation()

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
-from tpnn._utils.rules import COUNT, Rule, check_parameters, is_number
+from tpnn._utils.rules import COUNT, SHARE, check_parameters
 from tpnn.explain.metrics.estimates import (
     Estimate,
     area_estimate,
@@ -39,7 +39,6 @@ from tpnn.table.columns import array_of
 BELOW, AT_LEAST = "below", "at least"
 CHANGES = (-0.2, -0.1, -0.05, 0.05, 0.1, 0.2)
 MOST_LABELS, N_BINS = 20, 8  # of a column by which dislocation is split
-SHARE = Rule("a share between 0 and 1", lambda value: is_number(value) and 0 < value < 1, 0.2)
 EVEN = 0.5  # probability from which on the second class is more probable
 
 

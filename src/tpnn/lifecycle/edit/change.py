@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray
-from tpnn._utils.rules import Rule, is_finite, is_positive, one_of
+from tpnn._utils.rules import Rule, check_parameters, is_finite, is_positive, one_of
 from tpnn.anova.components import Component, resolve_feature, resolve_interactions
 from tpnn.anova.shapes import SHAPES, check_shape
 from tpnn.lifecycle.edit.where import Where, read_where
@@ -140,12 +140,7 @@ def _read_operation(arguments: Mapping[str, Any]) -> str:
             f"edit: exactly one of {', '.join(OPERATIONS)} is needed, found "
             f"{', '.join(named) or 'none'}. Make one edit after the other."
         )
-    rule, value = OPERATIONS[named[0]], arguments[named[0]]
-    if not rule.holds(value):
-        raise ValueError(
-            f"{named[0]}: must be {rule.words}, found {value!r}. "
-            f"Pass for example {named[0]}={rule.example!r}."
-        )
+    check_parameters({named[0]: arguments[named[0]]}, OPERATIONS)
     return named[0]
 
 

@@ -73,7 +73,8 @@ def refined(
     """Model of the same function on finer axes of some features, in all orders up to one.
 
     ``finer`` has for each of these features the function that makes an axis finer. Coarse nodes
-    must be fine nodes, so what is new in an order is new in all lower ones.
+    must be fine nodes, so what is new in an order is new in all lower ones. In higher orders the
+    masses are those of the finer main effect, shared linearly by neighbouring nodes.
     """
     new = {
         size: tuple(
@@ -84,7 +85,10 @@ def refined(
     for size in range(2, order + 1):
         each = zip(model.encoder.axes[size], new[size], new[1], strict=True)
         new[size] = tuple(
-            _with_masses(two, main) if two is not one else one for one, two, main in each
+            one
+            if two is one
+            else replace(two, weights=two.masses_of(main.numbers, main.weights)[:-1])
+            for one, two, main in each
         )
 
     def all_moved(
@@ -106,15 +110,6 @@ def refined(
         remainder=rest and replace(rest, tables=all_moved(rest.tables, rest.components)),
         evidence=Evidence(spreads=spreads and all_moved(spreads), posteriors=posteriors),
     )
-
-
-def _with_masses(axis: Axis, main: Axis) -> Axis:
-    """Axis with the masses of a finer one, shared linearly by neighbouring nodes."""
-    lower, fraction = axis.locate(main.numbers)
-    weights = np.zeros(axis.n_nodes + 2)  # the null node, and a neighbour of it
-    np.add.at(weights, lower, main.weights * (1 - fraction))
-    np.add.at(weights, lower + 1, main.weights * fraction)
-    return replace(axis, weights=weights[: axis.n_nodes])
 
 
 def _moved_posterior(posterior: Posterior, old: Sequence[Axis], new: Sequence[Axis]) -> Posterior:

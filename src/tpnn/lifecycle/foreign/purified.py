@@ -280,11 +280,7 @@ def reweighted(given: TableSum, X: Any) -> TableSum:
 
 
 def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
-    lower, fraction = axis.locate(x)
-    weights = np.zeros(axis.n_nodes + 2)  # values without a node fall beyond the nodes
-    np.add.at(weights, lower, 1 - fraction)
-    np.add.at(weights, lower + 1, fraction)
-    weights = weights[: axis.n_nodes]
+    weights = axis.masses_of(x)[:-1]
     if not weights.any():
         raise ValueError(
             f"X: none of the {len(x)} rows has a value of {name!r} that the model knows, so these "

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,7 +131,7 @@ def _levels(
     groups[order] = as_read
     masses = np.concatenate([masses[order], masses[n_levels:]])
     labels = tuple(column.levels[number] for number in order)
-    axis = replace(level_axis(labels, masses, is_open=True), groups=groups.astype(np.intp))
+    axis = level_axis(labels, masses, is_open=True, groups=groups.astype(np.intp))
     axes = {order: axis.coarsened(most) for order, most in MOST_LEVELS.items()}
     return TreeFeature(np.empty(0), groups, masses), axes
 

@@ -103,14 +103,24 @@ def _read_nodes(name: str, nodes: NDArray[Any]) -> tuple[Axis, Feature]:
     return Axis(values, weights), Feature(NUMBER)
 
 
-def level_axis(levels: tuple[Label, ...], weights: FloatArray, is_open: bool = False) -> Axis:
-    """Axis with a node for each level; an open one has two more, for unseen levels and missing."""
+def level_axis(
+    labels: tuple[Label, ...],
+    weights: FloatArray,
+    *,
+    is_open: bool = False,
+    kind: str = NOMINAL,
+    groups: IntArray | None = None,
+) -> Axis:
+    """Axis with a node for each label; an open one has two more, for unseen levels and missing.
+
+    ``groups`` has the node of each level; by default each has a label and a node of its own.
+    """
     return Axis(
-        values=np.arange(float(len(levels) + is_open)),
+        values=np.arange(float(len(labels) + is_open)),
         weights=weights,
-        kind=NOMINAL,
-        levels=(*levels, *[UNSEEN_WORD] * is_open),
-        groups=np.arange(len(levels)),
+        kind=kind,
+        levels=(*labels, *[UNSEEN_WORD] * is_open),
+        groups=np.arange(len(labels)) if groups is None else groups,
         has_missing=is_open,
         has_unseen=is_open,
     )
@@ -139,15 +149,9 @@ def sum_of_bands(banded: BandedModel) -> TableSum:
 def _band_axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
     """Axis of a feature, and the band of each of its nodes."""
     if bands.has_levels:
-        axis = Axis(
-            values=np.arange(float(bands.n_regular + 1)),
-            weights=bands.band_masses,
-            kind=feature.kind,
-            levels=(*bands.labels[: bands.n_regular], UNSEEN_WORD),
-            groups=bands.of_point[: len(feature.levels)],
-            has_missing=True,
-            has_unseen=True,
-        )
+        labels, groups = bands.labels[: bands.n_regular], bands.of_point[: len(feature.levels)]
+        masses, kind = bands.band_masses, feature.kind
+        axis = level_axis(tuple(labels), masses, is_open=True, kind=kind, groups=groups)
     else:
         sides = np.union1d(np.nextafter(bands.cuts, -np.inf), bands.cuts)
         values = sides if len(sides) else np.zeros(1)

@@ -13,13 +13,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import COUNT, check_parameters
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.explain.report.static import notebook
 from tpnn.lifecycle.recourse.choices import Choice, Leaves, choice_of, movable
@@ -409,12 +410,7 @@ def _check(model: AnovaModel, max_changes: int) -> None:
             f"model: recourse needs one output, and this model has {len(model.intercepts)}. Fit "
             "the class of interest against the rest."
         )
-    whole = isinstance(max_changes, Integral) and not isinstance(max_changes, bool)
-    if not whole or max_changes < 1:
-        raise ValueError(
-            f"max_changes: must be a whole number of at least 1, found {max_changes!r}. "
-            "Pass how many features may change."
-        )
+    check_parameters({"max_changes": max_changes}, {"max_changes": COUNT})
 
 
 def _raw_target(model: AnovaModel, target: Any, raw: float) -> tuple[float, float]:

@@ -23,7 +23,7 @@ import pandas as pd
 from tpnn import __version__
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn._utils.files import write_file
-from tpnn._utils.rules import is_not_negative
+from tpnn._utils.rules import Rule, check_parameters, is_not_negative
 from tpnn.explain.metrics import measure
 from tpnn.explain.metrics.estimates import estimate, with_power
 from tpnn.explain.report.static import counted, notebook
@@ -32,7 +32,7 @@ from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
-from tpnn.lifecycle.monitor import holm
+from tpnn.lifecycle.monitor import FALSE_ALARM_RATE, RULES, holm
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
 from tpnn.model.model import AnovaModel, part_names, part_scores
@@ -129,7 +129,7 @@ def _binned(feature: Feature, column: FloatArray) -> tuple[IntArray, list[str]]:
     return np.where(np.isnan(column), len(words) - 1, codes), words
 
 
-FALSE_ALARM_RATE = 0.05
+NOISE_RULES = {"noise": Rule("a finite number of at least 0", is_not_negative, NOISE)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -261,11 +261,7 @@ def validate(
     Validation
         With ``to_dict()``, ``to_json(path)`` and ``to_html(path)``.
     """
-    if not is_not_negative(noise):
-        raise ValueError(
-            f"noise: must be a finite number of at least 0, found {noise!r}. Pass a share of the "
-            "range of each feature, such as 0.05."
-        )
+    check_parameters({"noise": noise, "false_alarm_rate": false_alarm_rate}, RULES | NOISE_RULES)
     frozen = as_model(model)
     table = frozen.encoder.read(X)
     # Points of rows tie, and the sum of the card's components would break ties by rounding.
