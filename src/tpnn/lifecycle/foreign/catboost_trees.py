@@ -25,13 +25,12 @@ from tpnn.lifecycle.foreign.tree_sum import (
     TreeSum,
     in_order,
     link_of,
-    outputs_of,
     refuse,
     single_ends,
     threshold,
 )
-from tpnn.table.encoder import Feature, level_text
-from tpnn.table.table import NOMINAL, NUMBER, Table
+from tpnn.table.encoder import level_text
+from tpnn.table.table import Table
 
 LINKS_OF_OBJECTIVES = {
     **dict.fromkeys(["RMSE", "MAE", "MAPE", "Quantile", "Expectile", "Huber"], "identity"),
@@ -58,23 +57,16 @@ def sum_of_catboost(model: Any, table: Table, link: str | None) -> TreeSum:
     scale, bias = content["scale_and_bias"]
     n_outputs = len(bias)
     objective = content["model_info"]["params"].get("loss_function", {}).get("type", "unknown")
-    link = link_of(objective, LINKS_OF_OBJECTIVES, link)
-    output_names, classes = outputs_of(link, getattr(model, "classes_", ()), n_outputs)
     oblivious = (_oblivious(tree, splits, n_outputs) for tree in content.get("oblivious_trees", ()))
     trees = [*oblivious, *(_other(tree, splits) for tree in content.get("trees", ()))]
-    return TreeSum(
-        table=splits.table,
-        features=tuple(
-            Feature(NOMINAL, splits.levels[j], are_text=True)
-            if j in splits.levels
-            else Feature(NUMBER)
-            for j in range(len(names))
-        ),
+    return TreeSum.of(
+        splits.table,
+        splits.levels,
+        link_of(objective, LINKS_OF_OBJECTIVES, link),
+        getattr(model, "classes_", ()),
         trees=[tree._replace(values=scale * tree.values) for tree in trees],
         intercept=np.array(bias, np.float64),
-        link=link,
-        output_names=output_names,
-        classes=classes,
+        are_text=True,
     )
 
 

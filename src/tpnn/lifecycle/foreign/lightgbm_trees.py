@@ -23,13 +23,11 @@ from tpnn.lifecycle.foreign.tree_sum import (
     levels_of,
     link_of,
     one_output,
-    outputs_of,
     refuse,
     set_bits,
     threshold,
 )
-from tpnn.table.encoder import Feature
-from tpnn.table.table import NOMINAL, NUMBER, Table
+from tpnn.table.table import Table
 
 LINKS_OF_OBJECTIVES = {
     **dict.fromkeys(["regression", "regression_l1", "huber", "fair", "quantile"], "identity"),
@@ -73,22 +71,16 @@ def sum_of_lightgbm(model: Any, table: Table, link: str | None) -> TreeSum:
     levels = _levels(booster, table, trees)
     n_outputs = int(head["num_tree_per_iteration"])
     factor = n_outputs / max(len(trees), 1) if "average_output" in first.splitlines() else 1.0
-    link = link_of(_objective(head), LINKS_OF_OBJECTIVES, link)
-    output_names, classes = outputs_of(link, getattr(model, "classes_", ()), n_outputs)
-    return TreeSum(
-        table=table,
-        features=tuple(
-            Feature(NOMINAL, levels[j].labels) if j in levels else Feature(NUMBER)
-            for j in range(table.n_features)
-        ),
+    return TreeSum.of(
+        table,
+        {feature: known.labels for feature, known in levels.items()},
+        link_of(_objective(head), LINKS_OF_OBJECTIVES, link),
+        getattr(model, "classes_", ()),
         trees=[
             _tree(fields, _Place(number % n_outputs, n_outputs, factor), levels)
             for number, fields in enumerate(trees)
         ],
         intercept=np.zeros(n_outputs),
-        link=link,
-        output_names=output_names,
-        classes=classes,
     )
 
 

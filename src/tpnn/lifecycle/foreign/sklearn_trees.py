@@ -33,7 +33,6 @@ from tpnn.lifecycle.foreign.tree_sum import (
     levels_of,
     link_of,
     one_output,
-    outputs_of,
     refuse,
     set_bits,
     single_ends,
@@ -41,8 +40,7 @@ from tpnn.lifecycle.foreign.tree_sum import (
     tree_of,
 )
 from tpnn.table.columns import is_missing, plain_label
-from tpnn.table.encoder import Feature
-from tpnn.table.table import NOMINAL, NUMBER, Table
+from tpnn.table.table import Table
 
 FORESTS = (
     RandomForestClassifier,
@@ -76,20 +74,17 @@ def _boosted_link(model: Any, n_outputs: int, link: str | None) -> str:
 def _histograms(model: Any, table: Table, link: str | None) -> TreeSum:
     base = np.reshape(model._baseline_prediction, -1).astype(np.float64)
     columns = _Columns(model, table)
-    link = _boosted_link(model, len(base), link)
-    output_names, classes = outputs_of(link, getattr(model, "classes_", ()), len(base))
-    return TreeSum(
-        table=table,
-        features=columns.features,
+    return TreeSum.of(
+        table,
+        columns.levels,
+        _boosted_link(model, len(base), link),
+        getattr(model, "classes_", ()),
         trees=[
             columns.tree(predictor, output, len(base))
             for predictors in model._predictors
             for output, predictor in enumerate(predictors)
         ],
         intercept=base,
-        link=link,
-        output_names=output_names,
-        classes=classes,
     )
 
 
@@ -122,10 +117,6 @@ class _Columns:
             bits, rows = model._bin_mapper.make_known_categories_bitsets()
             for column, labels in enumerate(encoder.categories_):
                 self._add(table, int(self.places[column]), labels.tolist(), bits[rows[column]])
-        self.features = tuple(
-            Feature(NOMINAL, self.levels[j]) if j in self.levels else Feature(NUMBER)
-            for j in range(table.n_features)
-        )
 
     def _add(self, table: Table, place: int, labels: Sequence[Any], bits: Any) -> None:
         """Add a column with levels; missing values are the last ones, if there are any."""
@@ -156,21 +147,18 @@ class _Columns:
 def _staged(model: Any, table: Table, link: str | None) -> TreeSum:
     stages = model.estimators_  # (n_stages, K)
     n_outputs = stages.shape[1]
-    link = _boosted_link(model, n_outputs, link)
-    output_names, classes = outputs_of(link, getattr(model, "classes_", ()), n_outputs)
     rate = model.learning_rate
-    return TreeSum(
-        table=table,
-        features=(Feature(NUMBER),) * table.n_features,
+    return TreeSum.of(
+        table,
+        {},
+        _boosted_link(model, n_outputs, link),
+        getattr(model, "classes_", ()),
         trees=[
             _tree(stage.tree_, one_output(rate * stage.tree_.value[:, 0, 0], output, n_outputs))
             for row in stages
             for output, stage in enumerate(row)
         ],
         intercept=_start(model, n_outputs),
-        link=link,
-        output_names=output_names,
-        classes=classes,
         reads_missing=False,
     )
 
@@ -192,18 +180,13 @@ def _forest(model: Any, table: Table, link: str | None) -> TreeSum:
     if is_classifier and model.n_outputs_ > 1:
         refuse("has several targets with classes", "Fit one model to each.")
     values = [_leaf_values(tree.tree_.value, is_classifier) / len(trees) for tree in trees]
-    link = link_of("mean", {"mean": "identity"}, link)
-    n_outputs = values[0].shape[1]
-    names = tuple(map(str, model.classes_)) if is_classifier else ()
-    output_names, classes = outputs_of(link, (), n_outputs)
-    return TreeSum(
-        table=table,
-        features=(Feature(NUMBER),) * table.n_features,
+    return TreeSum.of(
+        table,
+        {},
+        link_of("mean", {"mean": "identity"}, link),
+        getattr(model, "classes_", ()),
         trees=[_tree(tree.tree_, own) for tree, own in zip(trees, values, strict=True)],
-        intercept=np.zeros(n_outputs),
-        link=link,
-        output_names=names if len(names) == n_outputs > 1 else output_names,
-        classes=classes,
+        intercept=np.zeros(values[0].shape[1]),
         reads_missing=bool(get_tags(model).input_tags.allow_nan),
     )
 

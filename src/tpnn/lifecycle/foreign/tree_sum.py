@@ -19,7 +19,7 @@ from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.codec import Label, storable_labels
 from tpnn.table.encoder import Feature
-from tpnn.table.table import Table
+from tpnn.table.table import NOMINAL, NUMBER, Table
 
 SINGLE, BEYOND_SINGLE = np.float32, 2.0**128
 WORD_BITS = 32
@@ -113,6 +113,37 @@ class TreeSum:
     classes: tuple[Label, ...] = ()  # labels of a classifier
     reads_missing: bool = True  # whether the library predicts rows with missing numbers
 
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        levels: Mapping[int, Sequence[Any]],
+        link: str,
+        classes: Any,
+        *,
+        trees: Sequence[ForeignTree],
+        intercept: FloatArray,
+        are_text: bool = False,
+        reads_missing: bool = True,
+    ) -> TreeSum:
+        """Make it with the ``levels`` of those features that have any, and labels of classes."""
+        n_outputs = len(intercept)
+        labels = tuple(storable_labels(classes)) if len(classes) == max(n_outputs, 2) else ()
+        names = map(str, labels) if labels else (f"y{output}" for output in range(n_outputs))
+        return cls(
+            table=table,
+            features=tuple(
+                Feature(NOMINAL, tuple(levels[j]), are_text) if j in levels else Feature(NUMBER)
+                for j in range(table.n_features)
+            ),
+            trees=trees,
+            intercept=intercept,
+            link=link,
+            output_names=tuple(names) if n_outputs > 1 else (),
+            classes=labels if LINKS[link].kind == "classes" else (),
+            reads_missing=reads_missing,
+        )
+
     def on(self, features: Sequence[TreeFeature]) -> Trees:
         """Trees whose questions are about the codes of the features."""
         builder = TreeBuilder(features, len(self.intercept))
@@ -170,16 +201,6 @@ def link_of(objective: str, links: Mapping[str, str], asked: str | None) -> str:
             "them as they are."
         )
     return asked or links[objective]
-
-
-def outputs_of(
-    link: str, classes: Any, n_outputs: int
-) -> tuple[tuple[str, ...], tuple[Label, ...]]:
-    """Names of several outputs, and the labels of a classifier."""
-    labels = tuple(storable_labels(classes)) if len(classes) == max(n_outputs, 2) else ()
-    names = map(str, labels) if labels else (f"y{output}" for output in range(n_outputs))
-    is_classifier = LINKS[link].kind == "classes"
-    return tuple(names) if n_outputs > 1 else (), labels if is_classifier else ()
 
 
 def set_bits(words: Iterable[Any]) -> frozenset[int]:

@@ -23,14 +23,12 @@ from tpnn.lifecycle.foreign.tree_sum import (
     in_order,
     link_of,
     one_output,
-    outputs_of,
     refuse,
     single_ends,
     thresholds,
     tree_of,
 )
-from tpnn.table.encoder import Feature
-from tpnn.table.table import NOMINAL, NUMBER, Table
+from tpnn.table.table import Table
 
 LINKS_OF_OBJECTIVES = {
     **dict.fromkeys(["reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror"], "identity"),
@@ -60,24 +58,17 @@ def sum_of_xgboost(model: Any, table: Table, link: str | None) -> TreeSum:
     table = in_order(table, names or None, n_features)
     levels = _levels(learner, content, table)
     base = _base(learner)
-    n_outputs = len(base)
-    link = link_of(learner["objective"]["name"], LINKS_OF_OBJECTIVES, link)
-    output_names, classes = outputs_of(link, _classes(model), n_outputs)
     outputs = content["tree_info"]
-    return TreeSum(
-        table=table,
-        features=tuple(
-            Feature(NOMINAL, levels[j]) if j in levels else Feature(NUMBER)
-            for j in range(n_features)
-        ),
+    return TreeSum.of(
+        table,
+        levels,
+        link_of(learner["objective"]["name"], LINKS_OF_OBJECTIVES, link),
+        model.classes_ if hasattr(model, "n_classes_") else (),
         trees=[
-            _tree(tree, weights[number], (outputs[number], n_outputs), levels)
+            _tree(tree, weights[number], (outputs[number], len(base)), levels)
             for number, tree in enumerate(content["trees"][:n_trees])
         ],
         intercept=base,
-        link=link,
-        output_names=output_names,
-        classes=classes,
     )
 
 
@@ -95,10 +86,6 @@ def _n_trees(model: Any, content: Mapping[str, Any]) -> int:
     starts = content["iteration_indptr"]
     has_best = hasattr(model, "get_booster") and model.get_booster().attr("best_iteration")
     return int(starts[min(model.best_iteration + 1, len(starts) - 1)] if has_best else starts[-1])
-
-
-def _classes(model: Any) -> Any:
-    return model.classes_ if hasattr(model, "n_classes_") else ()
 
 
 def _base(learner: Mapping[str, Any]) -> FloatArray:
