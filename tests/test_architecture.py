@@ -223,8 +223,8 @@ def test_few_modules_know_which_node_is_that_of_missing_values() -> None:
     knowing = [name for name, path in FILES.items() if word.search(path.read_text("utf-8"))]
     assert knowing == [
         "export.sheets.workbook",
+        "model.interpolate",
         "model.interpolate_numba",
-        "model.locate",
         "table.axis",
     ]
 

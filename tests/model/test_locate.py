@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model.test_interpolate_numba import level_axis, number_axis
-from tpnn.model.locate import Locator
+from tpnn.model.interpolate import Locator
 from tpnn.table.axis import Axis
 
 ODD_VALUES = [0.0, -0.0, 1e300, -1e300, 1.7e308, 5e-324, np.nan, np.inf]

@@ -29,7 +29,7 @@ from tpnn.estimators.fit_record import (
 )
 from tpnn.model.edit_log import digest
 from tpnn.model.model import AnovaModel, tables_by_component
-from tpnn.model.regrid import lifted, lifted_remainder, regridded
+from tpnn.model.regrid import lifted_remainder, lifted_tables, regridded
 from tpnn.model.task import Task
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import BaseModel, Problem
@@ -136,12 +136,13 @@ class WarmStart:
         """Return the old model on the nodes of a problem, unique under their masses."""
         encoder, model = problem.encoder, self.model
         deviations = model.evidence.spreads or tuple(map(np.zeros_like, model.tables))
-        spreads = lifted(replace(model, tables=deviations), encoder)
+        known = dict(zip(model.components, deviations, strict=True))
+        spreads = lifted_tables(model, known, encoder)
         if self.nodes == "new":
             model = regridded(model, encoder)
-            zeros = {s: np.zeros_like(table) for s, table in tables_by_component(model).items()}
-            spreads = zeros | spreads
-        tables, rest = lifted(model, encoder), lifted_remainder(model, encoder)
+            spreads = encoder.zeros(model.components, len(model.intercepts)) | spreads
+        tables = lifted_tables(model, tables_by_component(model), encoder)
+        rest = lifted_remainder(model, encoder)
         if rest is not None:
             rest.refuse_steps(encoder.feature_names, problem.shapes, "start")
         return BaseModel(tables, spreads, model.intercepts, self._frozen(tables, problem), rest)

@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,12 +131,15 @@ def write_archive(path: str | os.PathLike[str], document: Document, sign: Any = 
         content = io.BytesIO()
         np.lib.format.write_array(content, array, allow_pickle=False)
         entries[f"{name}.npy"] = content.getvalue()
-    digest, buffer = _digest(entries), io.BytesIO()
+    digest, whole = _digest(entries), io.BytesIO()
     entries["digest.txt"] = digest.encode()
     if sign is not None:
         entries["signature.txt"] = signature(digest, sign).encode()
-    _write_zip(buffer, entries)
-    write_file(path, buffer.getvalue())
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, data in entries.items():
+            entry = zipfile.ZipInfo(name, date_time=ARCHIVE_DATE)
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    write_file(path, whole.getvalue())
 
 
 def _without_arrays(value: Any, keys: list[Any], arrays: list[Any]) -> Any:
@@ -277,7 +280,8 @@ def _entries(data: bytes) -> dict[str, bytes]:
     """Content of all entries of an archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         _check_entries(archive, len(data))
-        return {entry.filename: _unpacked(archive, entry) for entry in archive.infolist()}
+        # at most the size that the header of an entry states is unpacked
+        return {e.filename: archive.open(e).read(e.file_size) for e in archive.infolist()}
 
 
 def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
@@ -298,20 +302,6 @@ def _check_header(header: bytes, size: int) -> None:
     n_signs = sum(map(header.count, (b",", b"[", b"{")))
     if n_signs > max(MOST_SIGNS, size):
         raise ValueError(f"{size} bytes with a header of {n_signs} values")
-
-
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Content of an entry; at most the size that its header states is unpacked."""
-    with archive.open(entry) as file:
-        return file.read(entry.file_size)
-
-
-def _write_zip(file: IO[bytes], entries: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in entries.items():
-            entry = zipfile.ZipInfo(name, date_time=ARCHIVE_DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
 
 
 def _digest(entries: Mapping[str, bytes]) -> str:

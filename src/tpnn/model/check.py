@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,12 @@ from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED
 from tpnn.table.words import UNSEEN_WORD
 
 if TYPE_CHECKING:
-    from tpnn.model.model import AnovaModel
+    from tpnn.anova.posterior import Posterior
+    from tpnn.model.evidence import Baseline, ComponentTests
+    from tpnn.model.model import AnovaModel, EditLog
+    from tpnn.model.provenance import Provenance
+    from tpnn.model.remainder import Remainder
+    from tpnn.table.table import OffsetColumn
 
 KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
 MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
@@ -53,14 +58,20 @@ def check_model(model: AnovaModel) -> None:
     _check_outputs(model)
     _check_components(model)
     _check_basis(model)
-    _check_offset_column(model)
-    _check_provenance(model)
-    _check_posteriors(model)
-    _check_tests(model)
-    _check_calibration(model)
-    _check_baseline(model)
-    _check_edits(model)
-    _check_remainder(model)
+    evidence = model.evidence
+    optional: tuple[tuple[Any, Callable[[AnovaModel, Any], None]], ...] = (
+        (model.encoder.offset_column, _check_offset_column),
+        (model.provenance, _check_provenance),
+        (evidence.posteriors, _check_posteriors),
+        (evidence.tests, _check_tests),
+        (evidence.calibration, _check_calibration),
+        (evidence.baseline, _check_baseline),
+        (model.edits, _check_edits),
+        (model.remainder, _check_remainder),
+    )
+    for part, check in optional:
+        if part is not None:
+            check(model, part)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -209,21 +220,15 @@ def _check_basis(model: AnovaModel) -> None:
         _require(all(map(_is_finite, (one.b, one.gamma, one.beta))), "terms must be finite")
 
 
-def _check_offset_column(model: AnovaModel) -> None:
-    encoder = model.encoder
-    if encoder.offset_column is None:
-        return
-    name, place, is_exposure = encoder.offset_column
+def _check_offset_column(model: AnovaModel, column: OffsetColumn) -> None:
+    encoder, (name, place, is_exposure) = model.encoder, column
     named = (name is None) == (encoder.names is None)
     _require(named and name not in (encoder.names or ()), "the offset must be no feature")
     _require(0 <= place < encoder.n_columns, "the offset must be a column of the table")
     _require(not is_exposure or model.link.kind == "rates", "an exposure needs a log link")
 
 
-def _check_provenance(model: AnovaModel) -> None:
-    fit = model.provenance
-    if fit is None:
-        return
+def _check_provenance(model: AnovaModel, fit: Provenance) -> None:
     texts = (fit.version, fit.date, fit.fingerprint, *fit.targets)
     _require(all(map(_is_name, texts)), "provenance: a text must not be too long")
     _require(model.link.kind in TASK_KINDS.get(fit.task, ()), "the task must fit the link")
@@ -254,10 +259,7 @@ def _is_setting(value: Any, depth: int) -> bool:
     return inside and all(_is_setting(item, depth - 1) for item in items)
 
 
-def _check_posteriors(model: AnovaModel) -> None:
-    posteriors = model.evidence.posteriors
-    if posteriors is None:
-        return
+def _check_posteriors(model: AnovaModel, posteriors: Sequence[Posterior | None]) -> None:
     for table, posterior in zip(model.tables, posteriors, strict=True):
         if posterior is None:
             continue
@@ -273,10 +275,7 @@ def _check_posteriors(model: AnovaModel) -> None:
         _require(bool(positive), "variances and units of posteriors must not be negative")
 
 
-def _check_tests(model: AnovaModel) -> None:
-    tests = model.evidence.tests
-    if tests is None:
-        return
+def _check_tests(model: AnovaModel, tests: ComponentTests) -> None:
     _require(math.isfinite(tests.loss), "tests: the loss must be finite")
     counted = len(tests.components) == len(model.components)
     _require(counted, "every component must have its tests")
@@ -287,10 +286,7 @@ def _check_tests(model: AnovaModel) -> None:
     _require(not outside, "p-values and concurvity must be shares")
 
 
-def _check_calibration(model: AnovaModel) -> None:
-    calibration = model.evidence.calibration
-    if calibration is None:
-        return
+def _check_calibration(model: AnovaModel, calibration: Calibration) -> None:
     sizes = tuple(axis.n_nodes for axis in model.encoder.axes[1])
     arrays: list[RealArray] = []
     map_arrays(arrays.append, calibration)
@@ -328,10 +324,7 @@ def _check_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> None:
     _require(rising, "calibration: the knots of the scale must increase")
 
 
-def _check_baseline(model: AnovaModel) -> None:
-    if model.evidence.baseline is None:
-        return
-    baseline = model.evidence.baseline
+def _check_baseline(model: AnovaModel, baseline: Baseline) -> None:
     times, log_hazard, errors, strata, starts = baseline
     cox = model.link.kind == "rates" and len(model.intercepts) == 1
     _require(cox, "a baseline needs one output and a log link")
@@ -348,10 +341,8 @@ def _check_baseline(model: AnovaModel) -> None:
     _require(sizes and not_negative, "a baseline needs its errors")
 
 
-def _check_edits(model: AnovaModel) -> None:
-    if model.edits is None:
-        return
-    records, formers = model.edits.records, model.edits.formers
+def _check_edits(model: AnovaModel, edits: EditLog) -> None:
+    records, formers = edits.records, edits.formers
     try:
         check_records(records)
         _require(len(formers) <= len(records), "every earlier version must have its edit")
@@ -365,10 +356,7 @@ def _check_edits(model: AnovaModel) -> None:
         ) from error
 
 
-def _check_remainder(model: AnovaModel) -> None:
-    remainder = model.remainder
-    if remainder is None:
-        return
+def _check_remainder(model: AnovaModel, remainder: Remainder) -> None:
     outputs = model.intercepts.shape
     for component, table in zip(remainder.components, remainder.tables, strict=True):
         _check_component(component, model.encoder)

@@ -100,8 +100,7 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
 def _with_subsets(model: AnovaModel) -> AnovaModel:
     """Add all subsets of the components; new ones are zero without error."""
     components, evidence = model.components.with_subsets(), model.evidence
-    sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
-    zeros = {s: np.zeros((*sizes[s], len(model.intercepts))) for s in components}
+    zeros = model.encoder.zeros(components, len(model.intercepts))
 
     def filled(
         values: Sequence[Any], new: Callable[[FloatArray], Any] = lambda zero: zero

@@ -18,7 +18,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array
 from tpnn._utils.compile import compiled, is_kept
 from tpnn.anova.components import Component
 from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
-from tpnn.model.locate import ends_of
+from tpnn.model.interpolate import ends_of
 from tpnn.table.axis import Axis
 
 N_BUCKETS = 1024

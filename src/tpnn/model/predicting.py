@@ -14,8 +14,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.loss.lifetimes import checked_times, stratum_codes
 from tpnn.model.intervals import check_coverage, means_with_errors
 from tpnn.model.model import AnovaModel, baseline_of
-from tpnn.model.model_card import write_card
-from tpnn.model.summary import Summary
+from tpnn.model.summary import Summary, write_card
 from tpnn.model.task import both_classes
 from tpnn.table.files.source import Source
 from tpnn.table.table import Table

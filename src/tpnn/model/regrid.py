@@ -23,21 +23,16 @@ from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature, TableEncoder, level_text
 
 
-def lifted(model: AnovaModel, encoder: TableEncoder) -> dict[Component, FloatArray]:
-    """Grids (M_1, ..., M_d, n_outputs) of a model on the nodes of another encoder.
-
-    The encoder has all features of the model, at all its orders. The components are those of the
-    model, with the numbers of the encoder's features. If its nodes include all nodes of the model,
-    the function is the same everywhere. Components are pure under the masses of the model, in
-    general not under others. Its remainder is left out.
-    """
-    return lifted_tables(model, tables_by_component(model), encoder)
-
-
 def lifted_tables(
     model: AnovaModel, tables: Mapping[Component, FloatArray], encoder: TableEncoder
 ) -> dict[Component, FloatArray]:
-    """Tables (M_1, ..., M_d, n_outputs) on nodes of a model, on the nodes of another encoder."""
+    """Tables (M_1, ..., M_d, n_outputs) on nodes of a model, on the nodes of another encoder.
+
+    The encoder has all features of the model, at all its orders, and the components get the numbers
+    of its features. If its nodes include all nodes of the model, the functions are the same
+    everywhere. Components that are pure under the masses of the model are in general not under
+    others.
+    """
     place_of = {name: place for place, name in enumerate(encoder.feature_names)}
     grids = {}
     for component, table in tables.items():
@@ -84,11 +79,7 @@ def regridded(model: AnovaModel, encoder: TableEncoder) -> AnovaModel:
     """
     intercepts, tables = beside_trees(model)
     grids = lifted_tables(model, tables, encoder)
-    sizes = {
-        s: [encoder.axes[len(s)][j].n_nodes for j in s]
-        for s in ComponentSet(tuple(grids)).with_subsets()
-    }
-    zeros = {s: np.zeros((*size, len(intercepts))) for s, size in sizes.items()}
+    zeros = encoder.zeros(ComponentSet(tuple(grids)).with_subsets(), len(intercepts))
     moved, pure = purify_tables(zeros | grids, encoder.axes)
     (trees,) = lifted_trees([model], encoder)
     core = changed(
@@ -110,8 +101,7 @@ def lifted_remainder(model: AnovaModel, encoder: TableEncoder) -> Remainder | No
     rest, (trees,) = model.remainder, lifted_trees([model], encoder)
     if rest is None or trees is None:
         return None
-    held = dict(zip(rest.components, rest.tables, strict=True))
-    tables = lifted_tables(model, held, encoder)
+    tables = lifted_tables(model, rest.held, encoder)
     components = ComponentSet(tuple(tables))
     in_order = tuple(tables[s] for s in components)
     return replace(rest, trees=trees, components=components, tables=in_order, worth=0.0)

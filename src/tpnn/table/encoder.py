@@ -77,11 +77,6 @@ def _is_rounded_float(level: Any) -> bool:
     return isinstance(level, float) and abs(level) >= LARGEST_EXACT_INTEGER
 
 
-def level_numbers(column: Column) -> FloatArray:
-    """Column whose levels are numbers, as these numbers."""
-    return _by_level(column, column.levels)
-
-
 def iso_dates(column: Column, name: str) -> FloatArray:
     """Column whose levels are dates as text, which JSON has in place of dates, in seconds."""
     try:
@@ -351,7 +346,7 @@ class TableEncoder:
         """Column as numbers of fit, (n_rows,): NaN is a missing value, inf an unseen level."""
         column = table.column(feature)
         kind, levels, are_text, _ = self.features[feature]
-        if self._is_empty(feature):
+        if self.axes[min(self.axes)][feature].is_empty:  # the feature has no kind
             return np.where(np.isnan(column.values), np.nan, UNSEEN_LEVEL)
         if column.kind == kind and not column.levels:
             return column.values
@@ -362,7 +357,7 @@ class TableEncoder:
         if kind == DATE and column.levels:
             return iso_dates(column, table.name(feature))
         if kind == NUMBER and level_types(column.levels) == {float}:
-            return level_numbers(column)
+            return _by_level(column, column.levels)
         raise TypeError(
             f"X: column {table.name(feature)!r} must hold what it held in fit, {kind}s, found "
             f"{described(column)}. Convert it."
@@ -391,10 +386,6 @@ class TableEncoder:
             table.told.add(message)
             warn(message)
         return columns
-
-    def _is_empty(self, feature: int) -> bool:
-        """Whether fit saw no value of a feature, so that the feature has no kind."""
-        return self.axes[min(self.axes)][feature].is_empty
 
     def _knows_every_number(self) -> bool:
         """Whether all features are numbers, so that no finite one is new to them."""
@@ -427,6 +418,13 @@ class TableEncoder:
     def up_to(self, order: int) -> TableEncoder:
         """Leave out the nodes of higher orders."""
         return replace(self, axes={o: axes for o, axes in self.axes.items() if o <= order})
+
+    def zeros(
+        self, components: Iterable[tuple[int, ...]], *sizes: int
+    ) -> dict[tuple[int, ...], FloatArray]:
+        """Tables of zeros (M_1, ..., M_d, *sizes) on the nodes of components."""
+        shapes = {s: [self.axes[len(s)][j].n_nodes for j in s] for s in components}
+        return {s: np.zeros((*shape, *sizes)) for s, shape in shapes.items()}
 
     def canonical_key(self, feature: int) -> tuple[str | bytes, bytes, str]:
         """Key of a feature that does not depend on where its column stands.

@@ -347,9 +347,7 @@ def _sums(models: Sequence[AnovaModel], encoder: TableEncoder) -> list[TableSum]
     ]
     if any(trees):
         every = ComponentSet((*grids[0], *grids[1])).with_subsets()
-        sizes = {s: [encoder.axes[len(s)][j].n_nodes for j in s] for s in every}
-        zeros = {s: np.zeros((*size, len(parts[0][0]))) for s, size in sizes.items()}
-        grids = [zeros | grid for grid in grids]
+        grids = [encoder.zeros(every, len(parts[0][0])) | grid for grid in grids]
     return [
         sum_of_grids(model, encoder, grid, intercepts, own)
         for model, grid, (intercepts, _), own in zip(models, grids, parts, trees, strict=True)

@@ -34,10 +34,9 @@ def applied(model: AnovaModel, edit: Edit) -> AnovaModel:
         shaped = constrain(model, {**model.shapes, names[edit.component[0]]: edit.value})
         return _after(shaped, _moved_components(model, shaped), model)
     finer = _refined_for(model, edit)
-    axes = finer.axes(edit.component)
-    zeros = np.zeros((*(axis.n_nodes for axis in axes), len(model.intercepts)))
-    table = tables_by_component(finer).get(edit.component, zeros)
-    added = difference(table, axes, edit)
+    zeros = finer.encoder.zeros([edit.component], len(model.intercepts))
+    table = (zeros | tables_by_component(finer))[edit.component]
+    added = difference(table, finer.axes(edit.component), edit)
     return _after(*_plus(finer, edit.component, added), model)
 
 
@@ -137,10 +136,7 @@ def _plus(
 ) -> tuple[AnovaModel, set[Component]]:
     """Add a table to f; returns the model and the components that changed."""
     subsets = ComponentSet((component,)).with_subsets()
-    zeros = {
-        s: np.zeros((*(axis.n_nodes for axis in model.axes(s)), len(model.intercepts)))
-        for s in subsets
-    }
+    zeros = model.encoder.zeros(subsets, len(model.intercepts))
     shift, parts = purify_tables(zeros | {component: added}, model.encoder.axes)
     outputs = range(len(model.intercepts))  # each with a unit of its own
     rounding = np.array(

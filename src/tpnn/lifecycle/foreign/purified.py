@@ -215,12 +215,10 @@ def purified(given: TableSum) -> AnovaModel:
 
     The components of trees join them, and all else of the trees is the remainder.
     """
-    axes = given.encoder.axes
-    tables = dict(given.tables)
-    for component in ComponentSet(tuple(given.tables)).with_subsets():
-        shape = [axes[len(component)][feature].n_nodes for feature in component]
-        tables.setdefault(component, np.zeros((*shape, *given.intercept.shape)))
-    shift, pure = purify_tables(tables, axes)
+    subsets = ComponentSet(tuple(given.tables)).with_subsets()
+    zeros = given.encoder.zeros(subsets, *given.intercept.shape)
+    in_order = given.tables | zeros | given.tables  # those that are given first
+    shift, pure = purify_tables(in_order, given.encoder.axes)
     intercept = given.intercept + shift
     rounding = rounding_error(pure.values())
     received = (s for s, table in pure.items() if np.abs(table).max() > rounding)
