@@ -84,8 +84,8 @@ class Locator:
         self.halves = np.concatenate([_padded(axis.values / 2) for axis in axes])
         self.steps = np.concatenate([_half_steps(axis) for axis in axes])
         self.starts = _upright(np.cumsum([0, *(max(len(axis.values), 1) for axis in axes[:-1])]))
-        self.firsts = _upright([ends_of(axis)[0] for axis in axes])
-        self.lasts = _upright([ends_of(axis)[1] for axis in axes])
+        self.firsts = _upright([axis.outer_nodes[0] for axis in axes])
+        self.lasts = _upright([axis.outer_nodes[1] for axis in axes])
         self.missing = _upright([axis.missing_node for axis in axes])
         self.unseen = _upright([axis.unseen_node for axis in axes])
 
@@ -123,13 +123,6 @@ def _half_steps(axis: Axis) -> FloatArray:
         gaps = np.diff(axis.values / 2)
         steps[: len(gaps)] = np.where(gaps > 0, gaps, np.inf)
     return steps
-
-
-def ends_of(axis: Axis) -> tuple[float, float]:
-    """Outer nodes of an axis, between which values are searched; levels are not searched."""
-    if axis.groups is not None:
-        return -np.inf, np.inf
-    return (axis.values[0], axis.values[-1]) if len(axis.values) else (0.0, 0.0)
 
 
 def _upright(values: Any) -> NDArray[Any]:

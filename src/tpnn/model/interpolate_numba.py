@@ -18,7 +18,6 @@ from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array
 from tpnn._utils.compile import compiled, is_kept
 from tpnn.anova.components import Component
 from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
-from tpnn.model.interpolate import ends_of
 from tpnn.table.axis import Axis
 
 N_BUCKETS = 1024
@@ -183,7 +182,7 @@ def lay_out(by_feature: Sequence[Sequence[Axis]]) -> Places:
         halves=np.concatenate([axis.values / 2 for axis in flat]),
         steps=np.concatenate(gaps),
         axis_starts=by_order(starts_of(gaps)[:-1]),
-        ends=by_order([ends_of(axis) for axis in flat]),
+        ends=by_order([axis.outer_nodes for axis in flat]),
         missing=by_order([axis.missing_node for axis in flat]).astype(np.int32),
         unseen=by_order([axis.unseen_node for axis in flat]).astype(np.int32),
     )

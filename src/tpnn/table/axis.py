@@ -106,6 +106,13 @@ class Axis:
         """Node of levels that fit has not seen; M, where every component is zero, without one."""
         return len(self.values) - 1 if self.has_unseen else self.n_nodes
 
+    @property
+    def outer_nodes(self) -> tuple[float, float]:
+        """First and last node, between which values are searched; levels are not searched."""
+        if self.groups is not None:
+            return -np.inf, np.inf
+        return (self.values[0], self.values[-1]) if len(self.values) else (0.0, 0.0)
+
     def with_missing(self, entries: NDArray[Any], entry: Any) -> NDArray[Any]:
         """Append the entry of missing values to the entries of regular nodes, if it has a node.
 
