@@ -35,7 +35,8 @@ def place(feature, axis, value):
             return axis["level_nodes"][value], 0.0
     if n_nodes < 2:
         return (0, 0.0) if nodes else None
-    x = min(max(value, nodes[0]), nodes[-1])  # constant beyond the outer nodes
+    turns = math.floor(value / nodes[-1]) if axis["kind"] == "periodic number" else 0
+    x = min(max(value - turns * nodes[-1], nodes[0]), nodes[-1])  # constant beyond the outer nodes
     lower = min(bisect_right(nodes, x), n_nodes - 1) - 1
     return lower, (x / 2 - nodes[lower] / 2) / (nodes[lower + 1] / 2 - nodes[lower] / 2)
 

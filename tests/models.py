@@ -21,7 +21,7 @@ from tpnn.model.model import Basis, tables_by_component
 from tpnn.model.remainder import Remainder, RemainderSet
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.table import Table
+from tpnn.table.table import PERIODIC, Table
 
 
 def small_model(order: int, n_outputs: int = 1) -> AnovaModel:
@@ -135,7 +135,7 @@ def tree_feature(axis: Axis, rng: np.random.Generator) -> TreeFeature:
     if axis.groups is not None:
         groups, ends, n_codes = axis.groups.astype(np.int32), np.empty(0), axis.seen.stop
     else:
-        values = axis.values
+        values = axis.values[:1] if axis.kind == PERIODIC else axis.values  # trees ask no circle
         some = values[:-1][rng.random(max(len(values) - 1, 0)) < 0.7]
         between = values[:-1] / 2 + values[1:] / 2
         groups, ends = None, np.unique(np.concatenate([some, between[::2]]))

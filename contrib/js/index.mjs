@@ -102,7 +102,8 @@ function place(feature, axis, raw) {
     if (axis.level_nodes !== null) return [axis.level_nodes[value], 0];
   }
   if (n < 2) return n ? [0, 0] : null;
-  const x = Math.min(Math.max(value, nodes[0]), nodes[n - 1]); // constant beyond the outer nodes
+  const wrapped = axis.kind === "periodic number" ? value - Math.floor(value / nodes[n - 1]) * nodes[n - 1] : value;
+  const x = Math.min(Math.max(wrapped, nodes[0]), nodes[n - 1]); // constant beyond the outer nodes
   const lower = Math.min(countBelow(nodes, x, true), n - 1) - 1;
   return [lower, (x / 2 - nodes[lower] / 2) / (nodes[lower + 1] / 2 - nodes[lower] / 2)];
 }

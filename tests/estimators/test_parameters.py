@@ -31,7 +31,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "max_components": [0, 1.5],
     "selection": ["some", None],
     "objective": ["least squares", {"name": "quantile", "levels": [0.9, 0.1]}, {"name": "huber"}],
-    "shapes": ["increasing", {"x0": "up"}],
+    "shapes": ["increasing", {"x0": "up"}, {"x0": ("periodic", 0)}, {"x0": ("round", 24)}],
     "categorical": ["x0", 3, {"min_rows": 0}, {"min_rows": 1.5}, {"rare": 3}, {"features": 3}],
     "offset": [-1, 1.5, True, ["x0"], [0.1, 0.2]],
     "exposure": [-1, 1.5, True, ["x0"]],

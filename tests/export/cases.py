@@ -45,6 +45,7 @@ def training_table(n_rows: int = 300) -> pd.DataFrame:
             "size": sizes,
             "code": rng.choice([0.5, 7, 40, 12], n_rows),
             "constant": 3.0,
+            "hour": rng.choice([*rng.uniform(-60, 80, 50), 0, 6, 24, -48], n_rows),
         }
     )
     frame.insert(0, "exposure", rng.uniform(0.1, 2, n_rows))
@@ -60,7 +61,7 @@ def model_of(task: str) -> AnovaModel:
     if offset is not None:
         table = table.set_aside(0, is_exposure)
     code = list(table.names or ()).index("code")
-    rules = LevelRules(nominal=[code])
+    rules = LevelRules(nominal=[code], periods={list(table.names or ()).index("hour"): 24.0})
     encoder = TableEncoder.fit(table, {1: 24, 2: 6, 3: 3}, rules=rules)
     n = encoder.n_features
     pairs = [(j, k) for j in range(n) for k in range(j + 1, n) if (j + k) % 3]

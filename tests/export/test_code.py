@@ -118,7 +118,7 @@ def test_what_the_model_refuses_is_refused(language: str) -> None:
     found = run_code(language, model, rows)
     assert (found.refused != 0).tolist() == [False] + [True] * (len(rows) - 1)
     if language == "c":  # which says the number of the column, the exposure being the last
-        assert found.refused.tolist() == [0, 9, 9, 9, 9, 9, 2, 2, 7, 4]
+        assert found.refused.tolist() == [0, 10, 10, 10, 10, 10, 2, 2, 7, 4]
     frame = fuzzed_rows(model, 1)
     for name in ("exposure", "holes", "code"):
         for value in bad[name]:

@@ -9,6 +9,9 @@ of slope instead of steps. The nodes of f_jk are coarser and end sooner than tho
 them f_jk is constant, so its slope changes at its outer nodes too. With triples the minima of f_jk
 and f_jkl are added although they share x_k: a lower bound, no longer the minimum.
 
+f is periodic along a feature where all tables are the same at its first and at its last node. Under
+the masses of these two nodes their mean is the nearest such table, and it is pure if the table was.
+
 A feature along which f is linear has no interactions: they would be constant beyond their outer
 nodes, where the main effect goes on.
 """
@@ -26,12 +29,13 @@ from tpnn.anova.components import Component
 from tpnn.anova.measure import purify_tables
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.table import NOMINAL
+from tpnn.table.table import NOMINAL, PERIODIC
 
 Tables = dict[Component, FloatArray]
 
 MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
 CURVED = {"convex": 1.0, "concave": -1.0}
+WRAPPED = "periodic"  # what all functions of a periodic number are
 LINEAR = "linear"  # both convex and concave; the nodes of interactions end too soon for a line
 SIGNS = MONOTONE | CURVED
 SHAPES = (*SIGNS, LINEAR)
@@ -85,6 +89,8 @@ def certificate(
     if shape == LINEAR:
         ways = [certificate(tables, axes, feature, curved) for curved in CURVED]
         return min(ways, key=lambda way: way.minimum)._replace(shape=LINEAR)
+    if shape == WRAPPED:
+        return _wrapping(tables, axes, feature)
     large = _magnified(axes, [feature])
     margins = _margins(tables, large, feature, shape)
     if len(margins) == 0:
@@ -96,6 +102,38 @@ def certificate(
     worst = int(np.argmin(margins))
     where = nodes[worst + 1 : worst + 2] if shape in CURVED else nodes[worst : worst + 2]
     return Certificate(shape, float(margins[worst]) * unit, tuple(where.tolist()))
+
+
+def _wrapping(
+    tables: Mapping[Component, FloatArray], axes: Mapping[int, Sequence[Axis]], feature: int
+) -> Certificate:
+    """Minus the largest jump from the last node of a feature to its first one."""
+    jump = 0.0
+    for component, table in tables.items():
+        if feature in component:
+            ends = _oriented(table, component, feature)[axes[len(component)][feature].regular]
+            jump += float(np.abs(ends[-1] - ends[0]).max())
+    return Certificate(WRAPPED, -jump + 0.0, tuple(axes[1][feature].values[[-1, 0]].tolist()))
+
+
+def _tied(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int) -> Tables:
+    """Tables that have the same values at the first and at the last node of a feature."""
+    tied = dict(tables)
+    for component in (s for s in tables if feature in s):
+        axis, place = axes[len(component)][feature], component.index(feature)
+        table = np.moveaxis(tables[component].copy(), place, 0)
+        table[axis.regular] = _closed(table[axis.regular], axis.weights[axis.regular])
+        tied[component] = np.moveaxis(table, 0, place)
+    return tied
+
+
+def _closed(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted least squares over values that end as they begin."""
+    first, last = weights[0], weights[-1]
+    share = last / (first + last) if first + last > 0 else 0.5
+    closed = values.copy()
+    closed[0] = closed[-1] = (1 - share) * values[0] + share * values[-1]
+    return closed
 
 
 def _magnified(
@@ -207,7 +245,9 @@ def constrained(
     axes = _magnified(axes, shapes)
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
-    shapes = {j: shape for j, shape in shapes.items() if shape != LINEAR}  # nothing bends a line
+    wrapping = [j for j, shape in shapes.items() if shape == WRAPPED]
+    # Nothing bends a line, or moves the ends of a period apart.
+    shapes = {j: shape for j, shape in shapes.items() if shape not in (LINEAR, WRAPPED)}
     # Clipping along one feature may break the shape along another, so it is repeated.
     for _ in range(N_SWEEPS):
         for feature, shape in shapes.items():
@@ -215,6 +255,8 @@ def constrained(
                 _clip(shaped, axes, feature, SIGNS[shape])
         moved, shaped = purify_tables(shaped, axes)
         shift += float(moved)
+        for feature in wrapping:
+            shaped = _tied(shaped, axes, feature)
         if all((_margins(shaped, axes, j, shape) >= 0).all() for j, shape in shapes.items()):
             return shift, shaped
     # The sweeps did not end. From here on nothing is purified again, so each repair lasts.
@@ -240,6 +282,8 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
         weights = np.maximum(weights, SMALLEST_MASS)
     if len(values) == 0:  # missing values have no order
         fitted = values
+    elif shape == WRAPPED:
+        fitted = _closed(values, weights)
     elif shape == LINEAR:
         fitted = _line(axis.values, values, weights)
     else:
@@ -425,6 +469,8 @@ def check_shape(
 
     ``levels`` says that levels without order may be linear.
     """
+    if shape == WRAPPED and encoder.features[index].kind == PERIODIC:
+        return
     if shape not in SHAPES:
         raise ValueError(
             f"{argument}: must be one of {', '.join(SHAPES)}, found {shape!r}. "

@@ -333,20 +333,24 @@ def _objective(text: str) -> str | dict[str, Any]:
     return {"name": name, parameter.name: value}
 
 
-def _shape(text: str) -> tuple[str, str]:
+def _shape(text: str) -> tuple[str, str | tuple[str, float]]:
     """Column and shape; the column's name may contain "=".
 
-    >>> _shape("age=increasing")
-    ('age', 'increasing')
+    >>> _shape("age=increasing"), _shape("hour=periodic:24")
+    (('age', 'increasing'), ('hour', ('periodic', 24.0)))
     """
-    from tpnn.anova.shapes import SHAPES  # late: it takes NumPy along
+    from tpnn.anova.shapes import SHAPES, WRAPPED  # late: it takes NumPy along
 
     column, equals, shape = text.rpartition("=")
     if not equals or not column:
         raise argparse.ArgumentTypeError(f"must be like age=increasing, found {text!r}")
+    word, _, period = shape.partition(":")
+    if word == WRAPPED and period.replace(".", "", 1).isdecimal() and float(period) > 0:
+        return column, (WRAPPED, float(period))
     if shape not in SHAPES:
         raise argparse.ArgumentTypeError(
-            f"the shape must be one of {', '.join(SHAPES)}, found {shape!r} in {text!r}"
+            f"the shape must be one of {', '.join(SHAPES)} and {WRAPPED}:24, for example, found "
+            f"{shape!r} in {text!r}"
         )
     return column, shape
 

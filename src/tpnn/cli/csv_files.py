@@ -236,7 +236,7 @@ def _kinds(
             kinds[name] = TEXT
         elif feature.kind == "date":
             kinds[name] = DATES
-        elif feature.kind == "number" and not axis.is_empty:
+        elif feature.kind in ("number", "periodic number") and not axis.is_empty:
             kinds[name] = NUMBERS
     for option in ("event", "target"):
         named: str | None = getattr(options, option, None)

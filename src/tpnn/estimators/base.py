@@ -240,7 +240,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
     components: Sequence[Sequence[int | str]] | None = None
     max_components: int | None = None
     selection: str = "auto"
-    shapes: Mapping[int | str, str] | None = None
+    shapes: Mapping[int | str, str | tuple[str, float]] | None = None
     categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto"
     offset: int | str | None = None
     solver: str | Grow | Descent = "auto"

@@ -96,7 +96,8 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
                 f"y: at least two classes are needed, found {len(classes)} class(es) "
                 f"{classes.tolist()}. Pass rows of another class too."
             )
-        if self.shapes and len(classes) > 2:
+        shapes = (self.shapes or {}).values()
+        if len(classes) > 2 and any(isinstance(shape, str) for shape in shapes):
             raise ValueError(
                 "shapes: two classes are needed, because with more a score that rises need not "
                 f"raise the probability, found {len(classes)} classes. Fit each class against the "

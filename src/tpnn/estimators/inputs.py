@@ -53,7 +53,7 @@ class Settings:
     interactions: Interactions
     max_components: int | None
     selection: str
-    shapes: Mapping[int | str, str]
+    shapes: Mapping[int | str, str | tuple[str, float]]
     nominal: Sequence[int | str]
     min_level_rows: int
     offset: int | str | None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 import numpy as np
 
 from tpnn._utils.rules import FLAG, Rule, is_count, is_number, is_positive, is_whole, one_of
-from tpnn.anova.shapes import SHAPES
+from tpnn.anova.shapes import SHAPES, WRAPPED
 from tpnn.loss.objectives import (
     OF_REGRESSION,
     OF_SURVIVAL,
@@ -73,10 +73,15 @@ def _is_random_state(value: Any) -> bool:
     return is_whole(value) and 0 <= int(value) < 2**32
 
 
+def _is_shape(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in SHAPES
+    is_pair = isinstance(value, list | tuple) and len(value) == 2
+    return is_pair and value[0] == WRAPPED and is_positive(value[1])
+
+
 def _are_shapes(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, Mapping) and all(shape in SHAPES for shape in value.values())
-    )
+    return value is None or (isinstance(value, Mapping) and all(map(_is_shape, value.values())))
 
 
 def _is_class_weight(value: Any) -> bool:
@@ -181,7 +186,8 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "shapes": Parameter(
         Rule(
-            f"None, or a dict from feature to one of {', '.join(SHAPES)}",
+            f"None, or a dict from feature to one of {', '.join(SHAPES)}, or to "
+            f'("{WRAPPED}", a positive number)',
             _are_shapes,
             {"age": "increasing"},
         ),
@@ -189,8 +195,9 @@ PARAMETERS: dict[str, Parameter] = {
         """"increasing" or "decreasing" makes the whole model monotone in a feature, interactions
         included; "convex" and "concave" work likewise. "linear" makes the main effect a straight
         line, or a constant for every level, without any penalty, and leaves the interactions of the
-        feature out. ``model_.certificate(name)`` proves a shape.
-        """,
+        feature out. ``("periodic", 24)`` is for hours: values that differ by whole periods are the
+        same, and curves end as they begin; ``periodic={"hour": 24}`` is short for it.
+        ``model_.certificate(name)`` proves a shape.""",
     ),
     "categorical": Parameter(
         Rule(
@@ -388,6 +395,18 @@ feature_names_in_ : array of shape (n_columns,)
 """
 
 
+def with_periods(shapes: Any, periods: Any) -> dict[Any, Any]:
+    """Shapes with those of ``periodic={"hour": 24}``, another spelling of one of them."""
+    given: dict[Any, Any] = dict(shapes or {})
+    twice = [feature for feature in periods if feature in given]
+    if twice:
+        raise ValueError(
+            "periodic: a feature that is periodic has no other shape, found "
+            f"{twice[0]!r} in shapes too. Leave it out of one of them."
+        )
+    return given | {feature: (WRAPPED, period) for feature, period in periods.items()}
+
+
 Estimator = TypeVar("Estimator", bound=type)
 
 
@@ -401,7 +420,10 @@ def parametrised(estimator: Estimator) -> Estimator:
     def checked(self: Any, *values: Any, **named: Any) -> None:
         if "monotone" in named:
             raise TypeError(f"monotone: is called shapes. Pass shapes={named['monotone']!r}.")
+        periods = named.pop("periodic", None) or {}
         constructor(self, *values, **named)
+        if periods:
+            self.shapes = with_periods(self.shapes, periods)
 
     made.__init__ = checked
     return estimator

@@ -26,7 +26,7 @@ from tpnn.anova.components import (
     resolve_feature,
     resolve_interactions,
 )
-from tpnn.anova.shapes import LINEAR, check_shape
+from tpnn.anova.shapes import LINEAR, WRAPPED, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
@@ -44,7 +44,7 @@ from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Event, Limits, Progress, Solution, Stopwatch
 from tpnn.solvers.solver import Solver
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.table import Table
+from tpnn.table.table import PERIODIC, Table
 from tpnn.uncertainty.calibrate import calibrated
 from tpnn.uncertainty.recipe import infer
 from tpnn.uncertainty.unpenalised import unpenalised
@@ -155,7 +155,8 @@ def encode(
     nodes = nodes_by_order(table.n_features, replace(settings, order=order))
     shaped = {resolve_feature(j, names, "shapes"): s for j, s in settings.shapes.items()}
     lines = [feature for feature, shape in shaped.items() if shape == LINEAR]
-    rules = LevelRules(nominal, settings.min_level_rows, lines)
+    periods = {feature: s[1] for feature, s in shaped.items() if not isinstance(s, str)}
+    rules = LevelRules(nominal, settings.min_level_rows, lines, periods)
     n_threads = threads_of(settings.n_jobs)
     if table.shelf.is_on_disk:  # every thread sorts a column
         n_threads = max(min(n_threads, SORTED_BYTES // (BYTES_PER_SORTED_ROW * table.n_rows)), 1)
@@ -176,11 +177,13 @@ def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
 
 def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
     """Shapes by the index of the feature."""
-    names, shapes = encoder.feature_names, dict[int, str]()
+    names = encoder.feature_names
+    shapes = {j: WRAPPED for j, each in enumerate(encoder.features) if each.kind == PERIODIC}
     for named, shape in settings.shapes.items():
-        feature = resolve_feature(named, names, "shapes")
-        check_shape(encoder, feature, shape, "shapes", levels=True)
-        shapes[feature] = shape
+        if isinstance(shape, str):
+            feature = resolve_feature(named, names, "shapes")
+            check_shape(encoder, feature, shape, "shapes", levels=True)
+            shapes[feature] = shape
     return shapes
 
 

@@ -26,7 +26,7 @@ from tpnn.anova.shapley import share, value_weights
 from tpnn.model.model import AnovaModel, part_scores
 from tpnn.model.remainder import remainder_name
 from tpnn.table.axis import Axis
-from tpnn.table.table import NUMBER
+from tpnn.table.table import NUMBER, PERIODIC
 from tpnn.table.words import value_word
 
 SMALLEST_STEP = 1e-300  # of values that are rounded
@@ -263,7 +263,8 @@ def _rounded(axis: Axis, number: float) -> float:
     >>> _rounded(axis, 36.6966), _rounded(axis, 1234.0)
     (36.7, 1234.0)
     """
-    ends = axis.values[[0, -1]] if axis.kind == NUMBER and not axis.is_empty else np.zeros(2)
+    is_plain = axis.kind in (NUMBER, PERIODIC) and not axis.is_empty
+    ends = axis.values[[0, -1]] if is_plain else np.zeros(2)
     size = float(ends[1] / 2 - ends[0] / 2) / 500
     if not np.isfinite(number) or number.is_integer() or size < SMALLEST_STEP:
         return number

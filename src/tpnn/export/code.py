@@ -21,7 +21,7 @@ from tpnn.export.lowering import Forest, Grid, Input, Lowered, Place, checked_lo
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import level_text
-from tpnn.table.table import DATE, DURATION, NUMBER
+from tpnn.table.table import DATE, DURATION, NUMBER, PERIODIC
 
 TEMPLATES = Path(__file__).parent / "templates"
 BEGIN, END = "BEGIN MODEL", "END MODEL"
@@ -112,7 +112,7 @@ def _offset(lowered: Lowered) -> tuple[str, str]:
 def reading(column: Input) -> str:
     """How the values of a column are read."""
     if not column.levels:
-        return column.kind if column.kind in (DATE, DURATION) else NUMBER
+        return column.kind if column.kind in (DATE, DURATION, PERIODIC) else NUMBER
     if column.is_text:
         return EITHER if column.are_text else TEXT
     return WHOLE if column.has_large_levels else NUMBERS
@@ -185,7 +185,13 @@ def _script_data(
     """Lines that declare a model in a language with lists."""
     codes = [level_codes(column) if column.levels else {} for column in lowered.inputs]
     inputs = [
-        (column.name, reading(column), column.unit, tuple(each), tuple(each.values()))
+        (
+            column.name,
+            reading(column),
+            column.period or column.unit,
+            tuple(each),
+            tuple(each.values()),
+        )
         for column, each in zip(lowered.inputs, codes, strict=True)
     ]
     data = {
@@ -372,6 +378,7 @@ def _c_input(column: Input, name: str) -> str:
     return _c_record(
         f"offsetof(struct tpnn_row, {name})",
         column.unit,
+        column.period,
         len(pairs),
         _c_array("double", numbers),
         _c_array("char *const", texts),

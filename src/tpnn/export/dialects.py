@@ -112,6 +112,7 @@ class Dialect:
     answers_first: bool = False  # whether each question of trees gets a column
     number_cast: str = "CAST({x} AS {double})"  # a column {x} as a double, infinite if refused
     blank_text: str = "CAST({x} AS {string})"  # a column {x} as text, trailing blanks included
+    floor: str = "FLOOR({x})"  # largest whole number that is not above {x}
     fraction: str = "{above} / {step}"  # of a step, with {tiny} much below every step
 
     def number(self, column: str, may_be_boolean: bool) -> str:
@@ -178,6 +179,7 @@ DIALECTS = {
         number_cast="CASE WHEN TYPEOF({x}) IN ('text', 'blob') THEN 9e999"
         " ELSE CAST({x} AS {double}) END",
         least="MIN",
+        floor="(CAST({x} AS INTEGER) - ({x} < CAST({x} AS INTEGER)))",
         greatest="MAX",
         opening="AS MATERIALIZED (",
         collation=" COLLATE BINARY",

@@ -22,9 +22,10 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.model.model import AnovaModel, column_scores, tables_by_component
-from tpnn.table.axis import UNSEEN_LEVEL, Axis
+from tpnn.table.axis import UNSEEN_LEVEL, Axis, within_period
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.table import PERIODIC
 
 MISSING, UNSEEN = -2, -1  # codes of what is no level; the places of an axis begin with these two
 
@@ -34,11 +35,12 @@ class Input(NamedTuple):
 
     name: str
     feature: int  # its number among the features of the model
-    kind: str  # "number", "date", "duration", "ordered" or "nominal"
+    kind: str  # one of the six of ``tpnn.table.table``
     levels: tuple[Any, ...]  # str, or int, float and bool; a level's code is its position
     are_text: bool  # whether numbers are compared with the levels as text
     unit: float  # divides numbers: 2 where the distance of two nodes would overflow, else 1
     may_be_boolean: bool  # whether fit has seen 0 and 1 only: it may hold false and true
+    period: float = 0.0  # of a periodic number, whose whole periods do not count; 0 for others
 
     @property
     def is_text(self) -> bool:
@@ -180,6 +182,7 @@ def input_of(encoder: TableEncoder, feature: int) -> Input:
         are_text=about.are_text,
         unit=2.0 if overflows else 1.0,
         may_be_boolean=bool(values) and all(value in (0, 1) for value in values),
+        period=float(nodes.max()) if about.kind == PERIODIC else 0.0,
     )
 
 
@@ -298,6 +301,7 @@ def probes(model: AnovaModel) -> list[FloatArray]:
             middles = nodes[:-1] / 2 + nodes[1:] / 2
             column = np.concatenate([nodes, middles, below, [above, np.nan]])
             column = np.where(np.isinf(column), nodes[0], column)
+            column = within_period(column, nodes[-1]) if about.kind == PERIODIC else column
         columns.append(rng.permutation(column))
     n_rows = min(max(map(len, columns)), MOST_PROBES)
     return [
@@ -314,7 +318,8 @@ def evaluate(lowered: Lowered, columns: list[FloatArray]) -> tuple[FloatArray, F
     located = []
     for place in lowered.places:
         column = lowered.inputs[place.input]
-        located.append(_located(place, columns[column.feature] / column.unit))
+        x = columns[column.feature] / column.unit
+        located.append(_located(place, within_period(x, column.period) if column.period else x))
     rest = np.zeros((len(columns[0]), lowered.n_outputs))
     values = [_values(grid, located) for grid in lowered.grids]
     scores = np.stack(values, 1) if values else rest[:, None][:, :0]

@@ -185,6 +185,10 @@ def _locate_numbers(
     units = np.array([[lowered.inputs[place.input].unit] for place in places])
     if (units != 1).any():
         x = add("Div", x, units)
+    periods = np.array([[lowered.inputs[place.input].period] for place in places])
+    if periods.any():
+        turns = add("Floor", add("Div", x, np.where(periods > 0, periods, 1.0)))
+        x = add("Where", periods > 0, add("Sub", x, add("Mul", turns, periods)), x)
     x = add("Max", x, np.array([[place.nodes[0]] for place in places]))
     x = add("Min", x, np.array([[place.nodes[-1]] for place in places]))
     lower = [place.nodes[: max(len(place.nodes) - 1, 1)] for place in places]

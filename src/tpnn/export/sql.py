@@ -169,7 +169,12 @@ class Query:
         if column.kind in (DATE, DURATION):
             value = self.dialect.seconds.get(column.kind, "{x}").format(x=value)
         number = self.dialect.number(value, column.may_be_boolean)
-        return number if column.unit == 1 else f"{number} / {literal(column.unit)}"
+        number = number if column.unit == 1 else f"{number} / {literal(column.unit)}"
+        if not column.period:
+            return number
+        period = literal(column.period)
+        turns = self.dialect.floor.format(x=f"({number} / {period})")
+        return f"{number} - {turns} * {period}"
 
     def _level_code(self, column: Input, value: str) -> str:
         """Code of a level, of missing or of unseen ones; NULL where the row is refused."""

@@ -30,7 +30,7 @@ from tpnn.model.model import AnovaModel, EditLog, beside_trees
 from tpnn.model.regrid import lifted_tables, lifted_trees, own_numbers, sum_of_trees
 from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
-from tpnn.table.table import NOMINAL, NUMBER, ORDERED, OffsetColumn
+from tpnn.table.table import NOMINAL, NUMBER, ORDERED, PERIODIC, OffsetColumn
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,12 @@ def _common_feature(
             f"{name!r}. Convert the column, and fit the models again."
         )
     kind = kinds.pop() if kinds else NUMBER
+    periods = {s.finest.values[-1] for s in shares if kind == PERIODIC and not s.is_empty}
+    if len(periods) > 1:
+        raise ValueError(
+            f"models: a periodic feature must have one period in all of them, found "
+            f"{sorted(periods)} for {name!r}. Fit the models again with one period."
+        )
     missing = sum(s.weight * s.finest.weights[s.finest.missing].sum() for s in shares)
     if kind in (NOMINAL, ORDERED):
         return _common_levels(name, kind, shares, orders, missing)

@@ -16,14 +16,14 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, Int32Array, RealArray
 from tpnn.anova.components import Component
-from tpnn.anova.shapes import SHAPES
+from tpnn.anova.shapes import SHAPES, WRAPPED
 from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
 from tpnn.model.evidence import OF_CLASS, Calibration, Scale, map_arrays
 from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED
+from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED, PERIODIC
 from tpnn.table.words import UNSEEN_WORD
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tpnn.model.remainder import Remainder
     from tpnn.table.table import OffsetColumn
 
-KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
+KINDS = (NUMBER, PERIODIC, DATE, DURATION, ORDERED, NOMINAL)
 MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
 MOST_NODES = 65_536
 LONGEST_TIME = 2.0**63 / 1e6  # seconds from 1970, or of a duration: 64 bits of microseconds
@@ -119,6 +119,8 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     nodes, masses = axis.values, axis.weights
     increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
     _require(increasing, "nodes must be finite and increasing")
+    wraps = feature.kind != PERIODIC or (len(nodes) > 1 and bool(nodes[0] == 0))
+    _require(wraps, "nodes of a periodic number must begin at 0 and end with its period")
     is_time = feature.kind in (DATE, DURATION)
     _require(not is_time or bool((abs(nodes) < LONGEST_TIME).all()), "nodes must be dates")
     shared = _is_finite(masses) and (masses >= 0).all() and abs(masses.sum() - 1) < MASS_TOLERANCE
@@ -196,7 +198,7 @@ def _check_components(model: AnovaModel) -> None:
     _require(math.isfinite(largest), "raw scores must be finite")
     negative = any((spread < 0).any() for spread in model.evidence.spreads or ())
     _require(not negative, "spreads must not be negative")
-    are_shapes = set(model.shapes.values()) <= set(SHAPES)
+    are_shapes = set(model.shapes.values()) <= {*SHAPES, WRAPPED}
     of_features = set(model.shapes) <= set(encoder.feature_names)
     _require(are_shapes and of_features, "shapes must be those of features")
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray, RealArray
 from tpnn.table.columns import SMALLEST_SIZE
-from tpnn.table.table import NOMINAL, NUMBER
+from tpnn.table.table import NOMINAL, NUMBER, PERIODIC
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
@@ -37,7 +37,7 @@ class Axis:
     values: FloatArray
     # (M,): share of the training mass at each node, the measure of the sum-to-zero law
     weights: FloatArray
-    kind: str = NUMBER  # what the values stand for, one of the five of ``tpnn.table.table``
+    kind: str = NUMBER  # what the values stand for, one of the six of ``tpnn.table.table``
     levels: tuple[Any, ...] | None = None  # label of every regular node of a feature with levels
     groups: IntArray | None = None  # (n_levels,): node of each level of a nominal feature
     has_missing: bool = False  # whether there is a node for missing values
@@ -233,7 +233,8 @@ class Axis:
             return self
         if self.groups is not None:
             return self._with_rarest_merged(self.groups, most)
-        nodes = place_nodes(self.values, self.weights[self.regular], most)
+        masses, is_closed = self.weights[self.regular], self.kind == PERIODIC
+        nodes = place_nodes(self.values, masses, most, is_closed)
         axis = make_axis(self.numbers, self.weights, nodes, self.kind)
         if self.levels is None:
             return axis
@@ -274,11 +275,14 @@ def read_only(array: RealArray) -> RealArray:
     return view
 
 
-def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> FloatArray:
+def place_nodes(
+    values: FloatArray, masses: FloatArray, max_nodes: int, reach_ends: bool = False
+) -> FloatArray:
     """Nodes for a feature with the given distinct values and masses.
 
     A value that alone holds 1/max_nodes of the mass is a node of its own; the other nodes are
-    quantiles of the remaining mass, so that one heavy value leaves nodes for the rest.
+    quantiles of the remaining mass, so that one heavy value leaves nodes for the rest. With
+    ``reach_ends`` the outer nodes are the outer values.
 
     >>> place_nodes(np.arange(5.0), np.full(5, 0.2), max_nodes=8)
     array([0., 1., 2., 3., 4.])
@@ -293,7 +297,28 @@ def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> Float
     rest, light = (values[~atom], masses[~atom]) if atom.any() else (values, masses)
     cumulated = np.cumsum(light)
     levels = (np.arange(n_quantiles) + 0.5) / max(n_quantiles, 1) * cumulated[-1]
-    return np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
+    nodes = np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
+    if reach_ends and len(nodes) > 1:
+        nodes[[0, -1]] = values[[0, -1]]
+    return nodes
+
+
+def within_period(x: FloatArray, period: float) -> FloatArray:
+    """Numbers without their whole periods; every export computes it so, to the same bits."""
+    return np.asarray(x - np.floor(x / period) * period)
+
+
+def with_period(
+    values: FloatArray, masses: FloatArray, period: float
+) -> tuple[FloatArray, FloatArray]:
+    """Add both ends of a period, without mass, to distinct values inside it.
+
+    >>> with_period(np.array([0.0, 6.0, np.nan]), np.ones(3), 24.0)
+    (array([ 0.,  6., 24., nan]), array([1., 1., 0., 1.]))
+    """
+    ends = np.setdiff1d([0.0, period], values)
+    order = np.argsort(np.append(values, ends), kind="stable")  # NaN stays last
+    return np.append(values, ends)[order], np.append(masses, np.zeros(len(ends)))[order]
 
 
 def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
@@ -347,9 +372,7 @@ def nested_axes(
     n_present = len(values) - int(np.isnan(values[-1]))
     nodes, weights = values[:n_present], masses[:n_present]
     for size in sorted(set(sizes), reverse=True):
-        finer, nodes = nodes, place_nodes(nodes, weights, size)
-        if len(nodes) > 1 and reach_ends:
-            nodes[[0, -1]] = finer[[0, -1]]
+        nodes = place_nodes(nodes, weights, size, reach_ends or kind == PERIODIC)
         axis = make_axis(values, masses, nodes, kind)
         if levels:
             axis = replace(axis, levels=tuple(levels[int(number)] for number in nodes))

@@ -18,13 +18,22 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import warn
 from tpnn._utils.threads import Workers
-from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
+from tpnn.table.axis import (
+    UNSEEN_LEVEL,
+    Axis,
+    distinct,
+    nested_axes,
+    nominal_axes,
+    with_period,
+    within_period,
+)
 from tpnn.table.columns import LARGEST_EXACT_INTEGER, RemoteTable, StoredColumns, all_finite
 from tpnn.table.table import (
     DATE,
     NOMINAL,
     NUMBER,
     ORDERED,
+    PERIODIC,
     Column,
     OffsetColumn,
     Table,
@@ -148,11 +157,12 @@ class KeptFeatures(NamedTuple):
 
 
 class LevelRules(NamedTuple):
-    """How levels are treated."""
+    """How levels are treated, and numbers that wrap."""
 
     nominal: Collection[int] = ()  # columns of numbers that are names rather than amounts
     least_rows: int = 1  # levels of fewer rows share one node
     lines: Collection[int] = ()  # columns whose outer nodes are their smallest and largest values
+    periods: Mapping[int, float] | None = None  # of columns of numbers that wrap
 
 
 DEFAULT_RULES = LevelRules()
@@ -185,10 +195,15 @@ class Placing:
         with reading:
             read = table.levels(number) if is_nominal else table.column(number)
         column = _training_column(read, is_nominal, self.weights)
+        period = (self.rules.periods or {}).get(number, 0.0)
+        if period:
+            column = _wrapped(column, period, table.name(number))
         values, masses = distinct(column.values, self.weights)
         present = values[~np.isnan(values)]
         ends = () if column.levels or not len(present) else tuple(present[[0, -1]].tolist())
         feature = Feature(column.kind, column.levels, ends=ends)
+        if column.kind == PERIODIC:
+            values, masses = with_period(values, masses, period)
         if column.kind != NOMINAL:
             sizes = list(self.max_nodes.values())
             given = values, masses, sizes, column.kind, column.levels
@@ -348,6 +363,8 @@ class TableEncoder:
         kind, levels, are_text, _ = self.features[feature]
         if self.axes[min(self.axes)][feature].is_empty:  # the feature has no kind
             return np.where(np.isnan(column.values), np.nan, UNSEEN_LEVEL)
+        if kind == PERIODIC and column.kind == NUMBER and not column.levels:
+            return within_period(column.values, self.axes[min(self.axes)][feature].values[-1])
         if column.kind == kind and not column.levels:
             return column.values
         if np.isnan(column.values).all():
@@ -473,6 +490,18 @@ def _training_column(column: Column, is_nominal: bool, weights: FloatArray | Non
     numbers = np.where(np.isnan(values), 0, values).astype(np.intp)
     ranked = np.where(np.isnan(values), np.nan, rank[numbers])
     return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
+
+
+def _wrapped(column: Column, period: float, name: str) -> Column:
+    """Column of numbers that wrap, within one period; as it is if it has no value."""
+    if column.levels or column.kind != NUMBER:
+        raise ValueError(
+            f"shapes: a periodic feature needs a column of numbers, found {described(column)} in "
+            f"{name!r}. Pass it as numbers, such as the hours of the day, or leave it out."
+        )
+    if np.isnan(column.values).all():
+        return column
+    return Column(PERIODIC, within_period(column.values, period))
 
 
 def _n_unseen(column: FloatArray, axis: Axis) -> int:

@@ -33,6 +33,7 @@ from tpnn.table.columns import (
 )
 
 NUMBER, DATE, DURATION, ORDERED, NOMINAL = "number", "date", "duration", "ordered", "nominal"
+PERIODIC = "periodic number"  # of a feature whose last node is the first one again: its period
 TIME_KINDS = {"M": DATE, "m": DURATION}  # by NumPy's kind
 REMEDIES = {  # by the name of a type that a column cannot hold
     "Period": "with X[name].dt.to_timestamp()",

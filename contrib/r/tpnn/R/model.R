@@ -86,6 +86,7 @@ located <- function(feature, axis, x) {
     if (n_nodes) node[known] <- 0
     return(list(node = node, share = share))
   }
+  if (axis$kind == "periodic number") x <- x - floor(x / values[n_nodes]) * values[n_nodes]
   clipped <- pmin(pmax(x[known], values[1]), values[n_nodes])
   lower <- pmin(findInterval(clipped, values), n_nodes - 1)
   node[known] <- lower - 1

@@ -28,6 +28,7 @@ from tpnn.model.provenance import Provenance
 from tpnn.model.summary import HEADINGS, Summary
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
+from tpnn.table.table import PERIODIC
 from tpnn.table.words import node_words
 
 
@@ -288,6 +289,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "unseen": axis.has_unseen,
         "words": words,
         "groups": groups,
+        "wraps": axis.kind == PERIODIC,
     }
 
 

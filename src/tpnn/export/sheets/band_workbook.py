@@ -25,6 +25,7 @@ from tpnn.export.sheets.workbook import (
     check_size,
     column_letters,
     in_days,
+    in_period,
     level_formula,
     load_openpyxl,
     put,
@@ -192,7 +193,8 @@ class _BandSheets:
             known = f"IF({level}=0,{bands.n_bands},INDEX({ranges[1]},{level},1))"
             band = f'IF({level}="",{bands.n_regular + 1},{known})'
         else:
-            band = number_formula(value, bands, ranges[0])
+            axis = self.grouped.model.encoder.axes[1][feature]
+            band = number_formula(in_period(value, axis), bands, ranges[0])
         put_formula(self.lookup, row, 2 * place + 2, band)
 
     def _cell(self, component: Component, row: int) -> str:

@@ -20,7 +20,7 @@ from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.encoder import Feature
 from tpnn.table.given import read_levels, read_number
-from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, Table
+from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, PERIODIC, Table
 from tpnn.table.words import MISSING_WORD, SECONDS_PER_DAY, UNSEEN_WORD, value_word
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
 def _cuts(about: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
     """Values at which a new band begins, as short as the nodes on both sides allow."""
     unit = SECONDS_PER_DAY if about.kind in (DATE, DURATION) else 1.0
-    is_whole = about.kind == NUMBER and not np.any(
+    is_whole = about.kind in (NUMBER, PERIODIC) and not np.any(
         regular % 1
     )  # such as years and numbers of late payments
     cuts = []
@@ -285,9 +285,9 @@ def _range_labels(about: Feature, cuts: FloatArray) -> list[str]:
     """Bands as half-open ranges, in words."""
     if not len(cuts):
         return ["all values"]
+    is_plain = about.kind in (NUMBER, PERIODIC)
     words = [
-        repr(float(cut)).removesuffix(".0") if about.kind == NUMBER else value_word(about, cut)
-        for cut in cuts
+        repr(float(cut)).removesuffix(".0") if is_plain else value_word(about, cut) for cut in cuts
     ]
     inner = [f"{low} to < {high}" for low, high in pairwise(words)]
     return [f"< {words[0]}", *inner, f">= {words[-1]}"]

@@ -20,7 +20,7 @@ from tpnn.loss.links import LARGEST_SCORE
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
-from tpnn.table.table import DATE, DURATION
+from tpnn.table.table import DATE, DURATION, PERIODIC
 from tpnn.table.words import SECONDS_PER_DAY, node_words
 
 
@@ -70,6 +70,18 @@ def level_formula(value: str, labels: Range, are_text: bool) -> str:
         return f'IF(ISBLANK({value}),"",{texts})'
     numbers = f"SUMPRODUCT(ISNUMBER({labels})*({labels}={value})*{places})"
     return f'IF(ISBLANK({value}),"",IF(ISNUMBER({value}),{numbers},{texts}))'
+
+
+def in_period(value: str, axis: Axis) -> str:
+    """Cell of a value; a periodic number within its period, "" where it is missing.
+
+    >>> in_period("A2", Axis(np.array([0.0, 24.0]), np.ones(2) / 2, PERIODIC))
+    'IF(ISNUMBER(A2),A2-INT(A2/24.0)*24.0,A2&"")'
+    """
+    if axis.kind != PERIODIC:
+        return value
+    period = float(axis.values[-1])
+    return f'IF(ISNUMBER({value}),{value}-INT({value}/{period})*{period},{value}&"")'
 
 
 def node_formula(value: str, axis: Axis, nodes: Range) -> str:
@@ -398,6 +410,7 @@ class _Sheets:
         for (feature, order), nodes in self.ranges.items():
             value = places.get(feature, f"{SCORE}!${column_letters(feature + 1)}{row}")
             axis, node = self._axis(feature, order), f"${column_letters(column + 1)}{row}"
+            value = in_period(value, axis)
             put_formula(self.lookup, row, column + 1, node_formula(value, axis, nodes))
             put_formula(self.lookup, row, column + 2, share_formula(value, node, axis, nodes))
             cells[feature, order] = tuple(

@@ -24,6 +24,7 @@ by its kind:
     number             a number
     date               seconds since 1970-01-01 in UTC
     duration           seconds
+    periodic number    a number; those that differ by whole periods are the same
     text               text in UTF-8
     numbers            a number that is a level
     whole numbers      a whole number that is a level, in decimal digits
@@ -43,6 +44,7 @@ enum tpnn_offset { TPNN_NONE, TPNN_COLUMN, TPNN_ARGUMENT, TPNN_EXPOSURE };
 struct tpnn_input { /* a member of the row */
     size_t at;
     double unit;              /* what a number is divided by */
+    double period;            /* of a periodic number; 0 for others */
     int n_levels;
     const double *numbers;    /* levels in increasing order, as numbers or as text */
     const char *const *texts; /* NULL where the member is a number */
@@ -89,8 +91,8 @@ static const int tpnn_trees[] = {1, -4, -5};
 static const int tpnn_nodes[] = {0, -2, -3, 1, -1, 0};
 static const double tpnn_leaves[] = {0.5, 1.0, 2.0, 4.0, -0.5};
 static const struct tpnn_input tpnn_inputs[] = {
-  {offsetof(struct tpnn_row, age), 1.0, 0, NULL, NULL, NULL},
-  {offsetof(struct tpnn_row, town), 1.0, 2, NULL, (const char *const[]){"Bonn", "Ulm"}, (const int[]){0, 1}}
+  {offsetof(struct tpnn_row, age), 1.0, 0.0, 0, NULL, NULL, NULL},
+  {offsetof(struct tpnn_row, town), 1.0, 0.0, 2, NULL, (const char *const[]){"Bonn", "Ulm"}, (const int[]){0, 1}}
 };
 static const struct tpnn_place tpnn_places[] = {
   {0, 3, (const double[]){20.0, 40.0, 60.0}, (const int[]){3, 4}, (const double[]){0.0, 0.0}},
@@ -140,6 +142,7 @@ static int tpnn_read(const struct tpnn_row *row, const struct tpnn_input *input,
         else end = middle;
     }
     *x /= input->unit;
+    if (input->period > 0) *x -= floor(*x / input->period) * input->period;
     return TPNN_UNSEEN;
 }
 

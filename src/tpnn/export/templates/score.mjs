@@ -22,6 +22,7 @@ that is absent, or a bad offset. Values of a column, by its kind:
     number             a number
     date               a Date, or seconds since 1970 in UTC
     duration           a number of seconds
+    periodic number    a number; those that differ by whole periods are the same
     text               a string
     numbers            a number that is a level
     whole numbers      a number that is a level, a BigInt beyond 2 ** 53
@@ -198,6 +199,10 @@ function read(row, [name, kind, unit], levels) {
     const number = kind === "date" && value instanceof Date ? value.getTime() / 1000 : value;
     if (Number.isNaN(number)) return { x: 0, code: MISSING };
     return { x: finite(number, name) / unit, code: UNSEEN };
+  }
+  if (kind === "periodic number") {
+    const number = finite(value, name);
+    return { x: number - Math.floor(number / unit) * unit, code: UNSEEN };
   }
   const isText = typeof value === "string";
   if (isText !== (kind === "text") && kind !== "text or numbers") {

@@ -23,6 +23,7 @@ that is absent, or a bad offset. Values of a column, by its kind:
     number             a number
     date               a date or datetime, in UTC where it has no zone, or seconds since 1970 in UTC
     duration           a timedelta, or a number of seconds
+    periodic number    a number; those that differ by whole periods are the same
     text               a str
     numbers            a number that is a level
     whole numbers      an int that is a level
@@ -37,7 +38,7 @@ import math
 # say for each of its nodes whether it goes right. TREES: first node of each tree; a negative number
 # n is leaf -1 - n. NODES: question, left and right of each. LEAVES: a number for each output.
 
-# INPUTS: name, kind, what numbers are divided by, levels, codes of the levels.
+# INPUTS: name, kind, what numbers are divided by (a period), levels, codes of the levels.
 # PLACES: input, nodes of numbers, then the node of missing values, of unseen ones and of every
 # level, and how far each of these lies towards the next node.
 # GRIDS, the components: places, strides, cells with a number for each output.
@@ -203,6 +204,8 @@ def _read(row, name, kind, unit, levels):
         return 0.0, MISSING
     if kind == "number":
         return _finite(value, name) / unit, UNSEEN
+    if kind == "periodic number":
+        return _finite(value, name) - math.floor(value / unit) * unit, UNSEEN
     if kind in ("date", "duration"):
         return _finite(_seconds(value), name) / unit, UNSEEN
     if isinstance(value, str) != (kind == "text") and kind != "text or numbers":

@@ -33,7 +33,7 @@ from tpnn.explain.plots.style import (
 from tpnn.explain.report.static import Section, page, picture, pictures, table
 from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.table.axis import Axis
-from tpnn.table.table import NUMBER
+from tpnn.table.table import NUMBER, PERIODIC
 from tpnn.table.words import node_words
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _maps(comparison: Comparison, component: Component, output: int) -> str:
 
 def _word(axis: Axis, node: int) -> str:
     """Write a node, a number with a few digits."""
-    is_number = axis.kind == NUMBER and node < len(axis.values)
+    is_number = axis.kind in (NUMBER, PERIODIC) and node < len(axis.values)
     return f"{axis.values[node]:.4g}" if is_number else node_words(axis)[node]
 
 

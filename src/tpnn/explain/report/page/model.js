@@ -79,6 +79,7 @@ class Axis {
     if (x === null || Number.isNaN(x)) return this.missing ? [this.missingNode, 0] : null;
     if (this.groups) return x in this.groups ? [this.groups[x], 0] : null;
     const values = this.values, last = this.regular - 1;
+    if (this.wraps && (x < 0 || x > values[last])) x -= Math.floor(x / values[last]) * values[last];
     if (x <= values[0] || last <= 0) return [0, 0];
     if (x >= values[last]) return [last, 0];
     let low = 0, high = last;
