@@ -15,9 +15,8 @@ from tpnn.estimators.inputs import memory_for_tables, targets_of
 from tpnn.solvers.problem.rows import Targets
 from tpnn.table.columns import StoredColumns, array_of, is_in_files
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.files.training_rows import read_training
-from tpnn.table.joined import JoinedTable
-from tpnn.table.table import Table
+from tpnn.table.files.reading import read_training
+from tpnn.table.table import JoinedTable, Table
 
 Read = TypeVar("Read")
 

@@ -30,8 +30,7 @@ from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Event, Limits
 from tpnn.solvers.solver import Solver
 from tpnn.table.columns import StoredColumns, array_of, is_missing
-from tpnn.table.joined import JoinedTable
-from tpnn.table.table import Table
+from tpnn.table.table import JoinedTable, Table
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
 TABLE_MEMORY_SHARE = 0.5  # of the free memory, for a fit to a table that is read as a whole

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._utils.rules import check_parameters, is_count
+from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.estimators.inputs import Settings
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.pipeline import nodes_by_order
@@ -53,12 +53,8 @@ def estimate_memory(X: Any, y: Any = None, *, n_outputs: int | None = None, **se
     >>> 1e8 < small < large < 2e9
     True
     """
-    if n_outputs is not None and not is_count(n_outputs):
-        raise ValueError(
-            f"n_outputs: must be a whole number of at least 1, found {n_outputs!r}. Pass for "
-            "example the number of classes."
-        )
-    check_parameters(settings, RULES)
+    asked = settings if n_outputs is None else settings | {"n_outputs": n_outputs}
+    check_parameters(asked, RULES | {"n_outputs": COUNT})
     read = Settings.of(TPNNRegressor().get_params(deep=False) | settings)
     n_rows, n_features = _shape(X, y)
     outputs = n_outputs or _n_outputs(y)

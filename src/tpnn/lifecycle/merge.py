@@ -46,11 +46,6 @@ class Share:
         """Nodes of main effects."""
         return self.axes[min(self.axes)]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether fit saw missing values alone, so that the feature has no kind."""
-        return self.finest.is_empty
-
 
 def common_encoder(encoders: Sequence[TableEncoder], weights: Sequence[float]) -> TableEncoder:
     """Features, nodes and masses of all models together.
@@ -126,7 +121,8 @@ def _shares(name: str, encoders: Sequence[TableEncoder], weights: Sequence[float
 def _common_feature(
     name: str, shares: Sequence[Share], orders: Sequence[int]
 ) -> tuple[Feature, dict[int, Axis]]:
-    kinds = {share.feature.kind for share in shares if not share.is_empty}
+    # a feature of which a fit saw missing values alone has no kind
+    kinds = {share.feature.kind for share in shares if not share.finest.is_empty}
     if len(kinds) > 1:
         raise ValueError(
             f"models: a feature must be of one kind in all of them, found {sorted(kinds)} for "

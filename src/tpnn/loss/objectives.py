@@ -17,8 +17,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, Rule, is_number, is_positive
 from tpnn.loss import formulas, risk_sets
-from tpnn.loss.custom import torch_formulas
-from tpnn.loss.formulas import AnyArray, Derivatives
+from tpnn.loss.formulas import AnyArray, Derivatives, torch_formulas
 from tpnn.loss.links import LINKS, Link
 
 HUBER_THRESHOLD = 0.5  # standard deviations of the target
@@ -42,10 +41,11 @@ class Objective:
     loss: Callable[..., AnyArray]
     # the same -> first and positive second derivative, as in formulas
     derivatives: Callable[..., Derivatives]
-    reweightings: int  # number of least squares problems that a second-order method solves in turn
+    # number of least squares problems that a second-order method solves in turn
+    reweightings: int = 4
     # Whether training sees y shifted and scaled: to mean 0 and standard deviation 1 for
     # squared error, for the others by the median and quartiles, which no outlier moves.
-    standardised: bool
+    standardised: bool = False
     rule: str = "finite numbers"  # which targets are valid
     accepts: Callable[[AnyArray], bool] = lambda y: True  # the same as a test
     n_outputs: int = 1  # number of outputs K of the model
@@ -258,8 +258,6 @@ def tweedie(power: float) -> Objective:
         link=LINKS["log"],
         loss=partial(formulas.tweedie_loss, power=power),
         derivatives=partial(formulas.tweedie_slopes, power=power),
-        reweightings=4,
-        standardised=False,
         rule=NOT_NEGATIVE,
         accepts=_is_count_like,
         steep=True,
@@ -276,19 +274,13 @@ def tweedie(power: float) -> Objective:
 
 def negative_binomial(dispersion: float) -> Objective:
     """Likelihood of counts with mean m and variance m + dispersion m^2."""
-    return Objective(
+    return replace(
+        tweedie(1.0),
         name="negative_binomial",
         words="counts that vary more than Poisson's; the dispersion is estimated, or given",
-        link=LINKS["log"],
         loss=partial(formulas.negative_binomial_loss, dispersion=dispersion),
         derivatives=partial(formulas.negative_binomial_slopes, dispersion=dispersion),
-        reweightings=4,
-        standardised=False,
-        rule=NOT_NEGATIVE,
-        accepts=_is_count_like,
-        steep=True,
-        predicts_means=True,
-        has_intervals=True,
+        power=None,
         dispersion=dispersion,
         parameter=Parameter(
             "dispersion", Rule("a positive number", is_positive, 0.5), negative_binomial
@@ -325,7 +317,6 @@ def quantiles(levels: Any) -> Objective:
         link=LINKS["quantiles" if array.ndim else "identity"],
         loss=partial(formulas.pinball_loss, levels=array),
         derivatives=partial(formulas.pinball_slopes, levels=array),
-        reweightings=4,
         standardised=True,
         n_outputs=array.size,
         levels=tuple(np.atleast_1d(levels).tolist()),
@@ -347,7 +338,6 @@ def huber(threshold: float) -> Objective:
         link=LINKS["identity"],
         loss=partial(formulas.huber_loss, threshold=threshold),
         derivatives=partial(formulas.huber_slopes, threshold=threshold),
-        reweightings=4,
         standardised=True,
         has_intervals=True,
         degree=2,
@@ -364,8 +354,6 @@ def cox(cause: int | None) -> Objective:
         link=LINKS["log"],
         loss=risk_sets.cox_loss,
         derivatives=risk_sets.cox_slopes,
-        reweightings=4,
-        standardised=False,
         couples_rows=True,
         steep=True,
         parameter=Parameter("cause", COUNT, cox),
@@ -406,8 +394,6 @@ def custom(function: Callable[[Any, Any], Any]) -> Objective:
         link=LINKS["identity"],
         loss=loss,
         derivatives=slopes,
-        reweightings=4,
-        standardised=False,
         steep=True,
         is_damped=True,
     )
@@ -433,7 +419,6 @@ LOG_LOSS = Objective(
     loss=formulas.logistic_loss,
     derivatives=formulas.logistic_slopes,
     reweightings=2,
-    standardised=False,
     predicts_means=True,
     has_intervals=True,
 )

@@ -398,30 +398,22 @@ def nominal_axes(
     level_masses[numbers], apart[numbers] = masses[present], ~rare[present]
     order = np.lexsort((-level_masses, ~apart))
     most = min(int(apart.sum()) + 1, len(levels))
-    return [
-        _nominal_axis(level_masses, order, min(size, most), levels, masses[~present])
-        for size in sizes
-    ]
-
-
-def _nominal_axis(
-    level_masses: FloatArray,
-    order: IntArray,
-    n_nodes: int,
-    levels: tuple[Any, ...],
-    missing: FloatArray,
-) -> Axis:
-    groups = np.empty(len(levels), np.intp)
-    groups[order] = np.minimum(np.arange(len(levels)), n_nodes - 1)
-    labels = [levels[number] for number in order[:n_nodes]]
-    if n_nodes < len(levels):
-        labels[-1] = OTHERS
-    masses = np.append(np.bincount(groups, level_masses, minlength=n_nodes), missing)
-    return Axis(
-        values=np.arange(float(n_nodes)),
-        weights=masses / masses.sum(),
-        kind=NOMINAL,
-        levels=tuple(labels),
-        groups=groups,
-        has_missing=bool(len(missing)),
-    )
+    axes = []
+    for size in sizes:
+        n_nodes = min(size, most)
+        groups = np.empty(len(levels), np.intp)
+        groups[order] = np.minimum(np.arange(len(levels)), n_nodes - 1)
+        labels = [levels[number] for number in order[:n_nodes]]
+        if n_nodes < len(levels):
+            labels[-1] = OTHERS
+        of_nodes = np.append(np.bincount(groups, level_masses, n_nodes), masses[~present])
+        axis = Axis(
+            values=np.arange(float(n_nodes)),
+            weights=of_nodes / of_nodes.sum(),
+            kind=NOMINAL,
+            levels=tuple(labels),
+            groups=groups,
+            has_missing=bool((~present).any()),
+        )
+        axes.append(axis)
+    return axes

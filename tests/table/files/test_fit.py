@@ -18,9 +18,8 @@ from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators import pipeline
 from tpnn.table.columns import StoredColumns
-from tpnn.table.files.reading import SourceColumns
+from tpnn.table.files.reading import SourceColumns, read_training
 from tpnn.table.files.source import Source
-from tpnn.table.files.training_rows import read_training
 
 EXTRA = ["weight", "known", "y", "label"]
 

@@ -19,9 +19,15 @@ from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.encoder import Feature
-from tpnn.table.given import read_levels, read_number
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, PERIODIC, Table
-from tpnn.table.words import MISSING_WORD, SECONDS_PER_DAY, UNSEEN_WORD, value_word
+from tpnn.table.words import (
+    MISSING_WORD,
+    SECONDS_PER_DAY,
+    UNSEEN_WORD,
+    read_levels,
+    read_number,
+    value_word,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

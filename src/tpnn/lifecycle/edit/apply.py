@@ -81,7 +81,8 @@ def difference(table: FloatArray, axes: tuple[Axis, ...], edit: Edit) -> FloatAr
     elif edit.operation == "smooth":
         for place, (axis, mask) in enumerate(zip(axes, masks, strict=True)):
             if not axis.is_nominal:
-                new = _along(smoother(axis, mask, edit.value), new, place)
+                smoothed = np.tensordot(smoother(axis, mask, edit.value), new, axes=(1, place))
+                new = np.moveaxis(smoothed, 0, place)
     elif edit.operation == "flatten":
         pairs = zip(axes, masks, strict=True)
         masses = reduce(np.multiply.outer, [axis.weights * mask for axis, mask in pairs])
@@ -101,11 +102,6 @@ def _computed(table: FloatArray, edit: Edit) -> FloatArray:
         return np.full_like(table, edit.value)
     factor, addend = (edit.value, 0.0) if edit.operation == "scale" else (1.0, edit.value)
     return table * float(factor) + float(addend)
-
-
-def _along(matrix: FloatArray, table: FloatArray, place: int) -> FloatArray:
-    moved: FloatArray = np.moveaxis(np.tensordot(matrix, table, axes=(1, place)), 0, place)
-    return moved
 
 
 def smoother(axis: Axis, mask: BoolArray, share: float) -> FloatArray:

@@ -15,8 +15,8 @@ from tpnn.anova.shapes import SHAPES, check_shape
 from tpnn.lifecycle.edit.where import Where, read_where
 from tpnn.model.check import MOST_NODES
 from tpnn.model.model import AnovaModel
-from tpnn.table.given import read_number
 from tpnn.table.table import DATE, NOMINAL
+from tpnn.table.words import read_number
 
 Named = str | int | Sequence[str | int]
 

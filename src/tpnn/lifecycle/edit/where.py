@@ -22,9 +22,8 @@ from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel, changed
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
-from tpnn.table.given import read_levels, read_number
 from tpnn.table.table import NOMINAL, ORDERED
-from tpnn.table.words import value_word
+from tpnn.table.words import read_levels, read_number, value_word
 
 
 def with_values(axis: Axis, feature: Feature, values: Iterable[float]) -> Axis:
