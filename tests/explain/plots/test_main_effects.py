@@ -7,10 +7,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from tests.models import table_model
 from tpnn import Explanation, TPNNRegressor, plots, purify
 from tpnn.loss.links import LINKS
+from tpnn.table.words import MINUS, THIN_SPACE
 
 
 def test_main_effect_draws_the_table(local: Explanation) -> None:
@@ -118,3 +121,56 @@ def test_relativities_are_drawn_around_one() -> None:
         [Explanation(model)] * 2, "town", scale="response", reference="v"
     ).lines
     assert lines[1].get_ydata() == pytest.approx(np.exp([-1.0, 0.0, 2.0]))
+
+
+@pytest.mark.parametrize("column", [[0, 1], [1, 2, 3, 4, 7], [0.0, 0.5, 1.0, 1.5]])
+def test_numbers_with_few_values_are_drawn_as_levels(column: list[float]) -> None:
+    """As points and flat cells, with a tick for each value, as the report draws them."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"few": rng.choice(column, 200), "many": rng.normal(size=200)})
+    explanation = table_model(X, order=2).explain(X)
+    axes = plots.main_effect(explanation, "few")
+    table = explanation.component("few")
+    assert drawn_points(axes)[1] == pytest.approx(table.effect)
+    assert [float(label.get_text()) for label in axes.get_xticklabels()] == column
+    heat = plots.pair_effect(explanation, ("few", "many"))
+    mesh = heat.collections[0]
+    assert type(mesh).__name__ == "QuadMesh"
+    assert mesh.get_array().size == explanation.component(("few", "many")).effect.size
+    assert not plots.main_effect(explanation, "many").containers
+
+
+def test_two_values_that_are_no_whole_numbers_are_a_line() -> None:
+    X = pd.DataFrame({"x": np.tile([0.0, 0.7], 50)})
+    axes = plots.main_effect(table_model(X, order=1).explain(X), "x")
+    assert not axes.containers
+
+
+def test_ratios_have_a_logarithmic_axis() -> None:
+    """Twice and half are equally far from 1; every tick parses back to its number."""
+    X = pd.DataFrame({"x": np.linspace(0, 1, 100)})
+    model = table_model(X, order=1, link="log")
+    axes = plots.main_effect(model.explain(X), "x", scale="response")
+    assert axes.get_yscale() == "log"
+    axes.figure.canvas.draw()
+    to_pixels = axes.transData.transform
+    heights = [to_pixels((0, y))[1] for y in (0.5, 1.0, 2.0)]
+    assert heights[2] - heights[1] == pytest.approx(heights[1] - heights[0])
+    ticks = [(label.get_text(), label.get_position()[1]) for label in axes.get_yticklabels()]
+    assert len(ticks) >= 2
+    assert all(float(word) == pytest.approx(place, rel=0.01) for word, place in ticks)
+    raw = plots.main_effect(model.explain(X), "x")
+    assert raw.get_yscale() == "linear"
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 2.5e4, 3e6])
+def test_ticks_are_written_as_the_report_writes_numbers(unit: float) -> None:
+    """With one number of decimals, thin spaces, k and M; every tick parses back."""
+    X = pd.DataFrame({"x": np.linspace(0, 1, 100)})
+    axes = plots.main_effect(table_model(X, order=1, unit=unit).explain(X), "x")
+    axes.figure.canvas.draw()
+    sizes = {"k": 1e3, "M": 1e6, "bn": 1e9, "": 1.0}
+    for label in axes.get_yticklabels():
+        number, _, suffix = label.get_text().replace(MINUS, "-").partition(" ")
+        value = float(number.replace(THIN_SPACE, "")) * sizes[suffix]
+        assert value == pytest.approx(label.get_position()[1], rel=1e-9, abs=1e-12 * unit)

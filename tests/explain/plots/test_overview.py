@@ -100,3 +100,24 @@ def test_plots_have_it_as_the_last_line() -> None:
     )
     with pytest.raises(ValueError, match=r"^explanation: the model has no remainder"):
         plots.remainder(Explanation(random_model(2, 1)))
+
+
+def test_several_outputs_have_a_column_each() -> None:
+    """Main effects of a row have one scale; each panel is that of its output alone."""
+    model = random_model(3, 2, n_outputs=2)
+    explanation = Explanation(model)
+    figure = plots.components(explanation, n_components=4)
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    assert len(panels) == 8
+    assert [axes.get_title() for axes in panels[:2]] == list(model.output_names)
+    ranked = list(explanation.importance())[:4]
+    for number, names in enumerate(ranked):
+        row = panels[2 * number : 2 * number + 2]
+        assert row[0].get_xlabel() in names
+        if len(names) > 1:
+            continue
+        assert row[0].get_ylim() == row[1].get_ylim()
+        for axes, output in zip(row, model.output_names, strict=True):
+            (line,) = (line for line in axes.lines if len(line.get_xdata()) > 2)
+            table = explanation.of(output).component(names)
+            assert line.get_ydata() == pytest.approx(table.effect[table.axes[0].regular])

@@ -126,8 +126,28 @@ def test_rows_are_points_and_groups_have_intervals(fitted: Any) -> None:
 
 def test_several_outputs_and_unknown_features_are_refused(fitted: Any, quick: Any) -> None:
     model, X, y = fitted
+    two = np.column_stack([y, -y])
+    several = TPNNRegressor(**quick).fit(X, two)
+    with pytest.raises(ValueError, match="several outputs"):
+        plots.one_way(several, X, two, "x")
     three = TPNNClassifier(**quick).fit(X, np.digitize(y, [0, 1]))
     with pytest.raises(ValueError, match="several outputs"):
-        plots.one_way(three, X, np.digitize(y, [0, 1]), "x")
+        plots.residuals(three, X, np.digitize(y, [0, 1]))
     with pytest.raises(ValueError, match="feature: must be one of the model's"):
         plots.one_way(model, X, y, "age")
+
+
+def test_each_of_several_classes_has_a_line(fitted: Any, quick: Any) -> None:
+    """Of each, the share and the mean probability at every level."""
+    _, X, y = fitted
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [0, 1])]
+    three = TPNNClassifier(**quick).fit(X, labels)
+    axes, shares = plots.one_way(three, X, labels, "town"), three.predict_proba(X)
+    words = [text.get_text() for text in axes.get_xticklabels()]
+    for place, name in enumerate(three.classes_):
+        frame = pd.DataFrame({"actual": labels == name, "predicted": shares[:, place]})
+        means = frame.groupby(X["town"]).mean().loc[words]
+        assert drawn(axes, name) == pytest.approx(means["predicted"].to_numpy())
+        points = axes.containers[place].lines[0].get_ydata()
+        assert points == pytest.approx(means["actual"].to_numpy())
+    assert len({line.get_color() for line in axes.lines if line.get_label() in labels}) == 3

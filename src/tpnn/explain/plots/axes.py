@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from tpnn.explain.plots.style import TICK_SIZE
 from tpnn.loss.links import Link
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.table import DATE, DURATION
-from tpnn.table.words import SECONDS_PER_DAY, node_words
+from tpnn.table.table import DATE, DURATION, NUMBER, ORDERED
+from tpnn.table.words import SECONDS_PER_DAY, node_words, written
 
 MAIN_RANKS, PAIR_RANKS = (0.005, 0.995), (0.01, 0.99)  # shares of the data that a plot shows
 HEAVY_TAIL_SHARE = 0.12  # of a range, if half of the nodes are in less, it has heavy tails
@@ -67,13 +68,57 @@ def has_heavy_tails(axis: Axis) -> bool:
     return bool(np.diff(quarters)[0] < HEAVY_TAIL_SHARE * (high - low))
 
 
+MOST_VALUES = 12  # of a number that is drawn as levels
+MOST_BARS = 60  # of the density of a number with few values
+
+
+def is_evenly_spaced(values: FloatArray) -> bool:
+    """Whether values are few and whole multiples of one step apart, as whole numbers are.
+
+    >>> is_evenly_spaced(np.array([0.0, 1.0, 3.0])), is_evenly_spaced(np.array([0.0, 1.0, 2.3]))
+    (True, False)
+    """
+    gaps = np.diff(values)
+    counts = gaps / gaps.min(initial=np.inf)
+    return bool((np.abs(counts - np.round(counts)) < 1e-6).all() and counts.sum() < MOST_BARS)
+
+
+def has_few_values(axis: Axis) -> bool:
+    """Whether a number has few values, evenly spaced; two or three must be whole numbers.
+
+    >>> has_few_values(Axis(np.array([0.0, 1.0]), np.ones(2) / 2))
+    True
+    >>> has_few_values(Axis(np.array([0.0, 0.7]), np.ones(2) / 2))
+    False
+    """
+    values, n_values = axis.values, len(axis.values)
+    if axis.kind != NUMBER or axis.levels is not None or not 2 <= n_values <= MOST_VALUES:
+        return False
+    return is_evenly_spaced(values) and (n_values > 3 or bool((values == np.rint(values)).all()))
+
+
+def drawn_axes(model: AnovaModel, names: Sequence[str], axes: Sequence[Axis]) -> list[Axis]:
+    """Axes of a component as they are drawn: numbers with few values as levels, as in the report.
+
+    The nodes of main effects decide: coarser ones may be few where values are many.
+    """
+    mains = [model.encoder.axes[1][model.feature_names.index(name)] for name in names]
+    return [
+        replace(axis, kind=ORDERED, values=np.arange(float(len(axis.values))),
+                levels=tuple(node_words(axis)[axis.regular]))
+        if has_few_values(main) and len(axis.values) == len(main.values) else axis
+        for axis, main in zip(axes, mains, strict=True)
+    ]  # fmt: skip
+
+
 def heavy_tails(model: AnovaModel, component: Sequence[str], log_axes: bool) -> list[bool]:
     """Whether each feature of a component gets a logarithmic axis.
 
     The nodes of main effects decide, so that a feature has the same axis in all plots.
     """
     features = [model.feature_names.index(name) for name in component]
-    return [log_axes and has_heavy_tails(model.encoder.axes[1][j]) for j in features]
+    mains = [model.encoder.axes[1][j] for j in features]
+    return [log_axes and has_heavy_tails(a) and not has_few_values(a) for a in mains]
 
 
 def set_logarithmic(axis: Axis, drawn: Any) -> None:
@@ -251,6 +296,17 @@ def label_through(drawn: Any, link: Link, limits: tuple[float, float], mark: str
         shown = np.array(locator.tick_values(low, high))
     shown = shown[(shown >= low) & (shown <= high)]
     drawn.set_ticks(link.forward(shown), [f"{mark}{value:.4g}" for value in shown])
+
+
+def set_factors(drawn: Any, low: float, high: float) -> None:
+    """Make an axis of factors logarithmic, so that twice and half are equally far from 1."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    drawn.axes.set_yscale("log")
+    drawn.axes.set_ylim(low, high)
+    drawn.set_major_locator(FixedLocator(round_places((low, high), MOST_TICKS).tolist()))
+    drawn.set_major_formatter(FuncFormatter(lambda factor, _: written(factor)))
+    drawn.set_minor_locator(NullLocator())
 
 
 def keep_apart(

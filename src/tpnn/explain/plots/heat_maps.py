@@ -12,6 +12,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.explain.doubt import COLOUR_RANK, VEIL, colour_limit, without_rows
 from tpnn.explain.plots.axes import (
     PAIR_RANKS,
+    drawn_axes,
     even_places,
     heavy_tails,
     label_axis,
@@ -79,16 +80,16 @@ def pair_effect(
     """
     check_one_output(explanation)
     table = explanation.component(component)
-    scaled = table.on_scale(scale, reference)
-    axes = axes_or_new(ax, *map_inches(table.axes))
+    scaled, both = table.on_scale(scale, reference), _drawn(explanation, table)
+    axes = axes_or_new(ax, *map_inches(both))
     limit = _colour_limit(explanation, scaled)
     tails = heavy_tails(explanation.model, table.names, log_axes)
     others, doubt = explanation.model.feature_names, _doubt(explanation, table, scaled)
     effect = scaled.difference
-    image = heat_map(axes, table.axes, table.names, others, effect, limit, tails, doubt)
-    is_plane = all(axis.levels is None for axis in table.axes)
+    image = heat_map(axes, both, table.names, others, effect, limit, tails, doubt)
+    is_plane = all(axis.levels is None for axis in both)
     if table.density is not None and is_plane:
-        _density_contours(axes, table.axes, table.density)
+        _density_contours(axes, both, table.density)
     _label_colours(axes, image, scaled)
     return axes  # type: ignore[no-any-return]
 
@@ -109,8 +110,8 @@ def triple_effect(
     """
     check_one_output(explanation)
     table = explanation.component(component)
-    scaled, third = table.on_scale(scale, reference), table.axes[2]
-    width, height = map_inches(table.axes[:2])
+    scaled, (*both, third) = table.on_scale(scale, reference), _drawn(explanation, table)
+    width, height = map_inches(both)
     axes = axes_or_new(ax, max(8.4, 4.2 + width), height / SLICE_HEIGHT)
     axes.set_axis_off()
     limit, doubt = _colour_limit(explanation, scaled), _doubt(explanation, table, scaled)
@@ -121,7 +122,7 @@ def triple_effect(
         panel = axes.inset_axes([0.36 * number, 0.1, 0.28, SLICE_HEIGHT])
         slice_of = scaled.difference[:, :, node]
         shown = Doubt(doubt.faded[:, :, node], doubt.hatched[:, :, node])
-        image = heat_map(panel, table.axes[:2], table.names, others, slice_of, limit, tails, shown)
+        image = heat_map(panel, both, table.names, others, slice_of, limit, tails, shown)
         letters = int(points_along(panel.xaxis) / (LETTER_WIDTH * LABEL_SIZE))
         room = max(letters - len(value) - 3, SHORTEST_NAME)
         name = shortened_among(table.names[2], room, others)
@@ -131,6 +132,10 @@ def triple_effect(
             panel.set_yticklabels([])
     _label_colours(axes, image, scaled)
     return axes  # type: ignore[no-any-return]
+
+
+def _drawn(explanation: Explanation, table: ComponentTable) -> list[Axis]:
+    return drawn_axes(explanation.model, table.names, table.axes)
 
 
 def _slices(third: Axis) -> list[int]:

@@ -11,12 +11,16 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.explain.plots.axes import (
     MAIN_RANKS,
+    MOST_BARS,
+    drawn_axes,
     drawn_places,
     even_places,
     heavy_tails,
+    is_evenly_spaced,
     label_axis,
     missing_place,
     node_places,
+    set_factors,
     set_logarithmic,
     shown_range,
 )
@@ -45,7 +49,6 @@ if TYPE_CHECKING:
     from tpnn.explain.explanation import Explanation, Wanted
 
 N_DENSITY_BINS = 40
-MOST_BARS = 60  # of the density of a number with few values
 N_CURVE_POINTS = 200  # between the nodes, on a logarithmic axis
 
 
@@ -61,8 +64,9 @@ def main_effect(
     """Draw a main effect on the feature's own scale, with its band of 95 %.
 
     The band covers the true effect over 95 % of the data, on average; models without bands show the
-    effect alone. Levels are points; missing values are a point to the right of the others. The
-    grey hills or bars along the bottom are the density of the data.
+    effect alone. Levels, and numbers with few values, are points; missing values are a point to the
+    right of the others. Relativities and ratios have a logarithmic axis. The grey hills or bars
+    along the bottom are the density of the data.
 
     Parameters
     ----------
@@ -80,7 +84,8 @@ def main_effect(
     """
     check_one_output(explanation)
     table = explanation.component(component)
-    (axis,), scaled = table.axes, table.on_scale(scale, reference)
+    (axis,) = drawn_axes(explanation.model, table.names, table.axes)
+    scaled = table.on_scale(scale, reference)
     axes, limits = new_axes(ax, axis), shown_range(axis, MAIN_RANKS)
     if heavy_tails(explanation.model, table.names, log_axes)[0]:
         set_logarithmic(axis, axes.xaxis)
@@ -92,8 +97,12 @@ def main_effect(
     inside = (places >= limits[0]) & (places <= limits[1])
     drawn = axis.with_missing(inside, True)
     low, high = float(lower[drawn].min()), float(upper[drawn].max())
-    height = (high - low) or 1.0
-    axes.set_ylim(low - 0.22 * height, high + 0.05 * height)
+    if scaled.is_factor and low > 0:
+        height = np.log(high / low) or 1.0
+        set_factors(axes.yaxis, low * np.exp(-0.22 * height), high * np.exp(0.05 * height))
+    else:
+        height = (high - low) or 1.0
+        axes.set_ylim(low - 0.22 * height, high + 0.05 * height)
     label_axis(axis, table.names[0], explanation.model.feature_names, axes.xaxis, limits)
     if table.density is not None:
         _density_hills(axes, axis, table.density, limits)
@@ -157,17 +166,6 @@ def _draw_points(axes: Any, places: FloatArray, lines: FloatArray, colour: str, 
     )  # fmt: skip
 
 
-def is_evenly_spaced(values: FloatArray) -> bool:
-    """Whether values are few and whole multiples of one step apart, as whole numbers are.
-
-    >>> is_evenly_spaced(np.array([0.0, 1.0, 3.0])), is_evenly_spaced(np.array([0.0, 1.0, 2.3]))
-    (True, False)
-    """
-    gaps = np.diff(values)
-    counts = gaps / gaps.min(initial=np.inf)
-    return bool((np.abs(counts - np.round(counts)) < 1e-6).all() and counts.sum() < MOST_BARS)
-
-
 def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[float, float]) -> None:
     hills = axes.inset_axes([0, 0, 1, 0.13], zorder=0)
     places, shares = drawn_places(axes.xaxis, node_places(axis)), density[axis.regular]
@@ -211,21 +209,26 @@ def comparison(
     for fit in fits:
         check_one_output(fit)
     tables = [fit.component(component) for fit in fits]
-    axis = _with_all_levels([table.axes[0] for table in tables])
+    drawn = [drawn_axes(f.model, t.names, t.axes)[0] for f, t in zip(fits, tables, strict=True)]
+    if any(axis.levels is None for axis in drawn):
+        drawn = [table.axes[0] for table in tables]
+    axis = _with_all_levels(drawn)
     axes = new_axes(ax, axis)
     if heavy_tails(fits[0].model, tables[0].names, log_axes)[0]:
         set_logarithmic(axis, axes.xaxis)
     scaled = [table.on_scale(scale, reference) for table in tables]
     axes.axhline(scaled[0].neutral, color=GREY, linewidth=0.7)
-    for number, (table, shown, label) in enumerate(zip(tables, scaled, labels, strict=True)):
+    for number, (own, shown, label) in enumerate(zip(drawn, scaled, labels, strict=True)):
         style = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.5, "label": label}
         plain = {"color": BLUE, "linewidth": 0.9, "alpha": 0.6}
-        places = node_places(table.axes[0])
+        places = node_places(own)
         if axis.levels is not None:
-            places = np.array([axis.levels.index(level) for level in table.axes[0].levels or ()])
+            places = np.array([axis.levels.index(level) for level in own.levels or ()])
         order = np.argsort(places)
-        values = shown.values[table.axes[0].regular]
+        values = shown.values[own.regular]
         axes.plot(places[order], values[order], **(style if named else plain))
+    if scaled[0].is_factor:
+        set_factors(axes.yaxis, *axes.get_ylim())
     others, limits = fits[0].model.feature_names, shown_range(axis, MAIN_RANKS)
     label_axis(axis, tables[0].names[0], others, axes.xaxis, limits)
     axes.set_ylabel(scaled[0].label, fontsize=LABEL_SIZE)

@@ -14,6 +14,7 @@ from tpnn.explain.plots.labels import (
     inches_of_panel,
     joined_names,
     letters_beside,
+    literal,
 )
 from tpnn.explain.plots.main_effects import main_effect
 from tpnn.explain.plots.style import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 PANEL_INCHES = 3.6, 2.7  # width and height of one of many panels
 MOST_PANEL_INCHES = 5.4, 4.05  # where it has many levels
+MOST_WIDE = 20.0  # inches of all panels of a row of outputs
 
 
 def component(
@@ -81,7 +83,8 @@ def components(
 ) -> Figure:
     """Draw the most important components of one or two features, one in each panel.
 
-    The last panel is the remainder, if the model has one.
+    The last panel is the remainder, if the model has one. A model of several outputs has a row for
+    each component and a column for each output; the main effects of a row have one scale.
 
     Parameters
     ----------
@@ -98,16 +101,29 @@ def components(
     ranked, rest = ranked_components(explanation)
     most = n_components - (rest is not None)
     drawn = [names for names, _ in ranked if len(names) <= 2][:most]
-    n_panels = len(drawn) + (rest is not None)
+    outputs = explanation.model.output_names
+    parts = [explanation.of(name) for name in outputs] or [explanation]
+    n_columns = len(outputs) or n_columns
+    n_panels = len(drawn) * len(parts) + (rest is not None)
     n_rows = math.ceil(n_panels / n_columns)
     width, height = _panel_inches([explanation.component(names).axes for names in drawn])
-    figure, panels = new_panels(n_rows, n_columns, width * n_columns, height * n_rows)
-    for names, axes in zip(drawn, panels.flat, strict=False):
-        component(explanation, names, axes, scale=scale, reference=reference, log_axes=log_axes)
+    whole = width * n_columns if not outputs else min(width * n_columns, MOST_WIDE)
+    figure, panels = new_panels(n_rows, n_columns, whole, height * n_rows)
+    wanted = [(part, names) for names in drawn for part in parts]
+    for (part, names), axes in zip(wanted, panels.flat, strict=False):
+        component(part, names, axes, scale=scale, reference=reference, log_axes=log_axes)
     if rest is not None:
-        _put_names_on_bars(remainder(explanation, panels.flat[len(drawn)]))
+        _put_names_on_bars(remainder(explanation, panels.flat[len(wanted)]))
     for axes in panels.flat[n_panels:]:
         axes.set_axis_off()
+    for names, row in zip(drawn if outputs else (), panels, strict=False):
+        if len(names) == 1:
+            ends = [axes.get_ylim() for axes in row]
+            low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+            for axes in row:
+                axes.set_ylim(low, high)
+    for output, axes in zip(outputs, panels[0], strict=False):
+        axes.set_title(literal(output), fontsize=LABEL_SIZE)
     return figure  # type: ignore[no-any-return]
 
 

@@ -13,6 +13,7 @@ from tpnn.explain.doubt import share_interval
 from tpnn.explain.plots.labels import label_levels, name_axis, points_along
 from tpnn.explain.plots.style import (
     BLUE,
+    COLOURS,
     GREY,
     INK,
     LABEL_SIZE,
@@ -21,6 +22,7 @@ from tpnn.explain.plots.style import (
     TICK_SIZE,
     axes_or_new,
     tidy,
+    write_ticks,
 )
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.model.task import Task
@@ -49,8 +51,17 @@ class Scored(NamedTuple):
 
 def scored(model: Any, X: Any, y: Any, offset: Any) -> Scored:
     """Read rows and targets for a model or a fitted estimator with one output."""
+    (one,) = scored_outputs(model, X, y, offset, most=1).values()
+    return one
+
+
+def scored_outputs(
+    model: Any, X: Any, y: Any, offset: Any, most: float = np.inf
+) -> dict[str, Scored]:
+    """Read rows and targets of each class of several, by name, or of the only output."""
     frozen = getattr(model, "model_", model)
-    if len(frozen.intercepts) > 1 or frozen.evidence.baseline is not None:
+    n_outputs, is_many = len(frozen.intercepts), frozen.link.kind == "classes"
+    if n_outputs > (most if is_many else 1) or frozen.evidence.baseline is not None:
         raise ValueError(
             "model: this plot needs one prediction and one target for each row, found a model with "
             "several outputs or of survival. Use the report, or tpnn.metrics."
@@ -59,21 +70,23 @@ def scored(model: Any, X: Any, y: Any, offset: Any) -> Scored:
     added = offset_of(frozen, rows, offset)
     known = np.zeros(rows.n_rows) if added is None else np.asarray(added, np.float64)
     passed = offset if frozen.encoder.offset_column is None else None
-    raw, task = np.ravel(frozen.raw_scores(rows, passed)), frozen.task.told(y)
+    raw, task = frozen.raw_scores(rows, passed), frozen.task.told(y)
     exposure = np.exp(known) if frozen.link.kind == "rates" else np.ones(rows.n_rows)
-    actual = task.targets(y, rows.n_rows)[:, 0]
-    predicted = np.ravel(frozen.link.inverse(raw))
+    actual, predicted = task.targets(y, rows.n_rows), frozen.link.inverse(raw)
     columns = frozen.encoder.columns(rows)
-    return Scored(
-        model=frozen,
-        columns=columns,
-        task=task,
-        raw=raw,
-        offset=known,
-        actual=actual / exposure,
-        predicted=predicted / exposure,
-        exposure=exposure,
-    )
+    return {
+        name: Scored(
+            model=frozen,
+            columns=columns,
+            task=task,
+            raw=raw.reshape(rows.n_rows, -1)[:, k],
+            offset=known,
+            actual=actual[:, k] / exposure,
+            predicted=predicted.reshape(rows.n_rows, -1)[:, k] / exposure,
+            exposure=exposure,
+        )
+        for k, name in enumerate(frozen.output_names or ("",))
+    }
 
 
 class Means(NamedTuple):
@@ -124,12 +137,13 @@ def one_way(
     """Draw the mean target beside the mean prediction along a feature, with bars of exposure.
 
     Numbers are cut into about ten groups of the same exposure. Points of the targets have intervals
-    of 95 %. The bars, on an axis of their own, are rows or, where the model has one, exposure.
+    of 95 %. The bars, on an axis of their own, are rows or, where the model has one, exposure. Each
+    of several classes has its own colour.
 
     Parameters
     ----------
     model : AnovaModel or fitted estimator
-        A model with one output: of numbers, counts, amounts or two classes.
+        A model of classes, or with one output: of numbers, counts or amounts.
     X, y : table and array
         Rows that the model has not seen, and their targets.
     feature : str
@@ -139,28 +153,37 @@ def one_way(
     offset : array of shape (n_rows,), optional
         Known part of the raw scores, as in ``predict``.
     """
-    rows = scored(model, X, y, offset)
+    outputs = scored_outputs(model, X, y, offset)
+    rows = next(iter(outputs.values()))
     names = list(rows.model.feature_names)
     if feature not in names:
         raise ValueError(f"feature: must be one of the model's, found {feature!r}. It has {names}.")
     groups, words = _along(rows, names.index(feature))
-    means, places = grouped_means(rows, groups), np.arange(len(words))
+    means = {name: grouped_means(one, groups) for name, one in outputs.items()}
+    exposure, places = np.bincount(groups, rows.exposure), np.arange(len(words))
     axes = axes_or_new(ax, max(4.2, 1.6 + 0.24 * len(words)), 3.2)
     bars = axes.twinx()
-    bars.bar(places, means.exposure, color=PALE, width=0.8, zorder=0)
-    bars.set_ylim(0, 4 * means.exposure.max())
+    bars.bar(places, exposure, color=PALE, width=0.8, zorder=0)
+    bars.set_ylim(0, 4 * exposure.max())
     bars.set_yticks([])
     bars.spines[:].set_visible(False)
     axes.set_zorder(bars.get_zorder() + 1)
     axes.patch.set_visible(False)
-    _draw_means(axes, places, means)
+    if len(means) == 1:
+        _draw_means(axes, places, means[next(iter(means))])
+    else:
+        for number, (name, one) in enumerate(means.items()):
+            again, place = divmod(number, len(COLOURS))
+            _draw_means(axes, places, one, COLOURS[place], COLOURS[place], name)
+            axes.lines[-1].set_linestyle("--" if again else "-")
     axes.set_xlim(-0.6, len(words) - 0.4)
     axes.set_ylabel("mean" if rows.task.kind == "numbers" else _share_or_rate(rows))
     axes.yaxis.label.set_fontsize(LABEL_SIZE)
     points = points_along(axes.xaxis)
     label_levels(axes.xaxis, places.tolist(), words, points)
     name_axis(axes.xaxis, feature, names, "", points)
-    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(means) > 1 else {}
+    axes.legend(frameon=False, fontsize=TICK_SIZE, **beside)
     tidy(axes)
     return axes  # type: ignore[no-any-return]
 
@@ -171,13 +194,16 @@ def _share_or_rate(rows: Scored) -> str:
     return "mean per unit of exposure" if np.ptp(rows.exposure) else "mean"
 
 
-def _draw_means(axes: Any, places: Any, means: Means) -> None:
+def _draw_means(
+    axes: Any, places: Any, means: Means, points: str = INK, line: str = BLUE, of: str = ""
+) -> None:
+    """Draw targets as points and predictions as a line, which has the name of a class."""
     reach = np.stack([means.actual - means.lower, means.upper - means.actual]).clip(0)
     axes.errorbar(
-        places, means.actual, np.nan_to_num(reach), fmt="o", color=INK, markersize=4,
-        elinewidth=1, label="actual",
+        places, means.actual, np.nan_to_num(reach), fmt="o", color=points, markersize=4,
+        elinewidth=1, label=None if of else "actual",
     )  # fmt: skip
-    axes.plot(places, means.predicted, "-", color=BLUE, linewidth=1.6, label="predicted")
+    axes.plot(places, means.predicted, "-", color=line, linewidth=1.6, label=of or "predicted")
 
 
 def _along(rows: Scored, number: int) -> tuple[IntArray, list[str]]:
@@ -267,6 +293,7 @@ def gain(
     axes.set_ylabel("their share of the target", fontsize=LABEL_SIZE)
     axes.legend(frameon=False, fontsize=TICK_SIZE)
     tidy(axes)
+    write_ticks(axes.xaxis)
     axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
     return axes  # type: ignore[no-any-return]
 
@@ -340,5 +367,6 @@ def _named(axes: Any, x: str, y: str) -> Axes:
     axes.set_xlabel(x, fontsize=LABEL_SIZE)
     axes.set_ylabel(y, fontsize=LABEL_SIZE)
     tidy(axes)
+    write_ticks(axes.xaxis)
     axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
     return axes  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn.loss.links import LINKS
+from tpnn.table.words import column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,8 +75,46 @@ def _figure_class() -> type:
     return PlotFigure
 
 
+def write_ticks(drawn: Any) -> None:
+    """Let the number writer of the report write the ticks of an axis that has none of its own."""
+    from matplotlib.ticker import ScalarFormatter
+
+    if type(drawn.get_major_formatter()) is ScalarFormatter and drawn.get_scale() == "linear":
+        drawn.set_major_formatter(_formatter_class()())
+
+
+@cache
+def _formatter_class() -> type:
+    from matplotlib.ticker import ScalarFormatter
+
+    class Ticks(ScalarFormatter):
+        def format_ticks(self, values: Any) -> list[str]:
+            return tick_words(values)
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return ScalarFormatter, (), vars(self)  # as figures, pickle cannot name it
+
+    return Ticks
+
+
+def tick_words(values: Any) -> list[str]:
+    """Write numbers at equal distances, with the decimals of their step.
+
+    >>> tick_words([0.0, 2.5, 5.0]), tick_words([-1e5, 0.0, 1e5])
+    (['0.0', '2.5', '5.0'], ['−100 k', '0', '100 k'])
+    """
+    numbers = [float(f"{x:.12g}") for x in values]
+    steps = np.diff(sorted(set(numbers)))
+    if not len(steps):
+        return column(numbers)
+    power = 10.0 ** np.floor(np.log10(steps.min()) + 1e-9)
+    is_round = abs(steps.min() / power - round(steps.min() / power)) < 1e-6
+    return column(numbers, 2 * power if is_round else power / 5)
+
+
 def tidy(axes: Any) -> None:
     """Leave two thin lines and small ticks around a plot."""
+    write_ticks(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_linewidth(0.7)
     axes.tick_params(length=3, width=0.7)
@@ -85,6 +124,7 @@ def tidy(axes: Any) -> None:
 def tidy_names(axes: Any) -> None:
     """Tidy a plot whose y axis is a list of names: without its line and ticks."""
     tidy(axes)
+    write_ticks(axes.xaxis)
     axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelsize=LABEL_SIZE)
@@ -95,6 +135,7 @@ def colour_bar(axes: Any, image: Any, label: str = "") -> Any:
     bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=28)
     bar.set_label(label, fontsize=LABEL_SIZE)
     bar.outline.set_visible(False)
+    write_ticks(bar.ax.yaxis)
     bar.ax.tick_params(labelsize=TICK_SIZE, length=2)
     return bar
 

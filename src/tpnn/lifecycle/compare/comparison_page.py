@@ -12,6 +12,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.explain.plots.axes import (
     MAIN_RANKS,
+    drawn_axes,
     heavy_tails,
     label_axis,
     set_logarithmic,
@@ -151,8 +152,8 @@ def _maps(comparison: Comparison, component: Component, output: int) -> str:
     difference, (first, second) = comparison.difference, comparison.names
     models = {first: comparison.old, second: comparison.new, f"{second} less {first}": difference}
     axes = difference.axes(component)
-    shown = [_shown(axis) for axis in axes]
     names = [difference.feature_names[feature] for feature in component]
+    shown = [_shown(axis) for axis in drawn_axes(difference, names, axes)]
     grids = [_values(model, component, output, axes) for model in models.values()]
     limit = max(float(np.abs(grid).max()) for grid in grids)
     tails = heavy_tails(difference, names, log_axes=True)
@@ -183,8 +184,9 @@ def _word(axis: Axis, node: int) -> str:
 def _curve(comparison: Comparison, component: Component, output: int) -> str:
     """Draw a main effect of both models over each other, with bands where both have them."""
     (axis,) = comparison.difference.axes(component)
-    names, shown, nodes = comparison.difference.feature_names, _shown(axis), with_rows(axis)
+    names, nodes = comparison.difference.feature_names, with_rows(axis)
     (name,) = (names[feature] for feature in component)
+    shown = _shown(*drawn_axes(comparison.difference, [name], [axis]))
     reaches = [_reach(model, name, axis, output) for model in comparison.originals]
     with_bands = all(reach is not None for reach in reaches)
     axes, limits = new_axes(None, shown), shown_range(shown, MAIN_RANKS)
