@@ -43,6 +43,8 @@ RECORDS = (  # what methods return
     "model.evidence.Evidence",
     "model.evidence.ComponentTests",
     "model.evidence.ComponentTest",
+    "model.evidence.FitStatistics",
+    "uncertainty.linear_model.ZeroTest",
     "model.model.Basis",
     "model.summary.Summary",
     "model.summary.SummaryLine",

@@ -198,7 +198,7 @@ def test_an_effect_without_a_finite_estimate_stays_penalised_and_says_so(
     rows: pd.DataFrame,
 ) -> None:
     y = drawn("poisson", rows) * (rows["arm"] != "c")
-    with pytest.warns(UserWarning, match="^shapes: an unpenalised effect needs .* 'arm'"):
+    with pytest.warns(UserWarning, match=r"^shapes: an unpenalised effect needs .* 'arm'"):
         model = model_of("poisson", shapes={"arm": "linear"}).fit(rows, y)
     assert np.abs(model.model_.tables[0]).max() < 30
 

@@ -43,6 +43,8 @@ from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Event, Limits, NoProgress, Stopwatch
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
+from tpnn.uncertainty.linear_model import ZeroTest
+from tpnn.uncertainty.recipe import joint_test
 
 PATH_SIZES = 10  # models of a path
 
@@ -88,7 +90,7 @@ class Refits:
         return SelectionPath(
             steps=steps,
             landmarks=self._landmarks(full, scoring_rows),
-            chosen=len(self.fitted.kept),
+            chosen=len(self.fitted.kept.components),
             refitted=self.model,
         )
 
@@ -107,8 +109,8 @@ class Refits:
             )
         fitted = self.fitted
         selection = Selection.of_all(order, n_components)
-        if n_components == len(fitted.kept):
-            selection = Selection.of_all(fitted.kept)
+        if n_components == len(fitted.kept.components):
+            selection = Selection.of_all(fitted.kept.components)
         kept = self._refitted(selection)
         kept = with_bands(kept, self.solved.limits) if fitted.has_bands else kept
         provenance = fitted.model.provenance and replace(fitted.model.provenance, scores={})
@@ -293,13 +295,50 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if not hasattr(self, "_path_"):
-            if not hasattr(self, "_fitted_"):
-                raise ValueError(
-                    "path: needs the training rows, which a pickled or copied estimator does not "
-                    "keep. Fit it again."
-                )
-            self._path_ = Refits(self._fitted_).path()
+            self._path_ = Refits(self._with_rows("path")).path()
         return self._path_
+
+    def test(self, components: Sequence[str | int | Sequence[str | int]]) -> ZeroTest:
+        """Test whether several components are all zero, given all others.
+
+        Parameters
+        ----------
+        components : sequence of components
+            Each a feature or several, by name or position: ``["age", ("age", "sex")]``.
+
+        Returns
+        -------
+        ZeroTest
+            ``degrees``, the effective degrees of freedom of the components, and ``p_value``. It is
+            not multiplied by a number of candidates, as those of ``summary`` are for components
+            that were selected.
+
+        It takes as long as the bands of the fit, and needs the training rows, to which the
+        estimator holds a reference; a pickled or copied estimator does not.
+        """
+        check_is_fitted(self)
+        fitted, explained = self._with_rows("test"), self.model_.explain()
+        if self.model_.evidence.tests is None:
+            raise ValueError("test: needs a fit with bands, found none. Fit it again with bands.")
+        places = dict.fromkeys(explained.find(component) for component in components)
+        if not places:
+            raise ValueError('test: needs components, found none. Pass ["age"], for example.')
+        names, columns = fitted.kept.problem.encoder.feature_names, self.model_.feature_names
+        tested = [
+            tuple(sorted(names.index(columns[j]) for j in self.model_.components.components[place]))
+            for place in places
+        ]
+        limits = Refits(fitted).solved.limits
+        return joint_test(fitted.kept.problem, fitted.kept.solution, tested, limits)
+
+    def _with_rows(self, method: str) -> Fitted:
+        """Return the fit with its training rows."""
+        if not hasattr(self, "_fitted_"):
+            raise ValueError(
+                f"{method}: needs the training rows, which a pickled or copied estimator does not "
+                "keep. Fit it again."
+            )
+        return self._fitted_
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -46,10 +46,12 @@ from tpnn.solvers.solver import Solver
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import PERIODIC, Table
 from tpnn.uncertainty.calibrate import calibrated
+from tpnn.uncertainty.deviance import with_statistics
 from tpnn.uncertainty.recipe import infer
 from tpnn.uncertainty.unpenalised import unpenalised
 
 if TYPE_CHECKING:
+    from tpnn._utils.arrays import FloatArray
     from tpnn.anova.posterior import Posterior
     from tpnn.estimators.warm_start import FitPlan, WarmStart
     from tpnn.uncertainty.linear_model import RowErrors, ZeroTest
@@ -77,6 +79,7 @@ class Solved:
     posteriors: Mapping[Component, Posterior] | None = None  # where bands were asked for
     tests: Mapping[Component, ZeroTest] = field(default_factory=dict)  # of the same components
     row_errors: RowErrors | None = None  # in the same case
+    smooth: FloatArray | None = None  # (n, K), raw scores of smooth parts, in the same case
     deep: DeepPart | None = None  # deep trees, where they leave a remainder
 
     @property
@@ -93,7 +96,7 @@ class Fitted:
     events: list[Event]  # history of the fit
     solved: Solved  # the fit of all components, from which those of the model were selected
     keep: Keep  # which components every model has, and whether subsets are kept
-    kept: ComponentSet  # components that were selected
+    kept: Solved  # the fit of the components that were selected, before bands
     task: Task
     has_bands: bool
 
@@ -128,10 +131,10 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     clock.lap("select")
     kept = refit(solved, selection, progress)
     clock.lap("refit")
-    kept = with_bands(kept, limits) if has_bands else kept
+    banded = with_bands(kept, limits) if has_bands else kept
     clock.lap("bands")
-    model = finished(kept, task, has_bands, clock)
-    events += [*kept.events, *cut]
+    model = finished(banded, task, has_bands, clock)
+    events += [*banded.events, *cut]
     if problem.base is not None:
         events.append(base_event(problem.base, encoder, model))
     return Fitted(
@@ -139,7 +142,7 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
         events=[*events, *clock.events()],
         solved=replace(solved, problem=replace(solved.problem, states=None)),  # refits keep none
         keep=keep,
-        kept=kept.components,
+        kept=replace(kept, problem=replace(kept.problem, states=None)),
         task=task,
         has_bands=has_bands,
     )
@@ -207,10 +210,9 @@ def rules_of(
     shapes: Mapping[int, str],
     identifiers: Sequence[int],
 ) -> InteractionRules:
-    """Say which interactions the model may and must have.
+    """Say which components the model may and must have.
 
-    A linear feature has a main effect and none, one that looks like an identifier has those that
-    are listed.
+    A linear feature has no interactions, one that looks like an identifier those that are listed.
     """
     names, given = encoder.feature_names, settings.interactions
     linear = {feature for feature, shape in shapes.items() if shape == LINEAR}
@@ -516,15 +518,14 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
     n_rows = len(problem.rows.y)
     if n_rows > MOST_ROWS_OF_BANDS:
         note = f"no bands: {n_rows:,} rows, and memory for at most {MOST_ROWS_OF_BANDS:,}"
-        return replace(
-            solved, events=[*solved.events, Event(stage="bands", note=note, seconds=0.0)]
-        )
+        event = Event(stage="bands", note=note, seconds=0.0)
+        return replace(solved, events=[*solved.events, event])
     try:
         move = partial(moved, problem) if solved.solver.refines else None
         bands = infer(problem, solved.solution, limits, move)
         return replace(
             solved, solution=bands.solution, posteriors=bands.posteriors, tests=bands.tests,
-            row_errors=bands.row_errors,
+            row_errors=bands.row_errors, smooth=bands.smooth,
         )  # fmt: skip
     except TimeoutError as error:
         event = limit_event(problem, str(error), began)
@@ -561,6 +562,8 @@ def freeze(solved: Solved, task: Task) -> AnovaModel:
     tests = component_tests(
         model, solved.problem, solved.solution, task.objective, solved.tests, solved.searched
     )
+    if model.remainder is None:
+        tests = with_statistics(tests, task.objective, solved.smooth, solved.problem)
     by_component = tuple(posteriors[s] for s in model.components)
     evidence = replace(model.evidence, posteriors=by_component, tests=tests)
     return replace(model, evidence=evidence)
@@ -568,9 +571,8 @@ def freeze(solved: Solved, task: Task) -> AnovaModel:
 
 def constrained(model: AnovaModel, problem: Problem) -> AnovaModel:
     """Bring a model into the shapes of a problem."""
-    names = model.feature_names
-    ordered = {j: s for j, s in problem.shapes.items() if not model.encoder.axes[1][j].is_nominal}
-    shapes = {names[feature]: shape for feature, shape in ordered.items()}
+    names, axes = model.feature_names, model.encoder.axes[1]
+    shapes = {names[j]: s for j, s in problem.shapes.items() if not axes[j].is_nominal}
     return constrain(model, shapes) if shapes else model
 
 

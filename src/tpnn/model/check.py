@@ -281,7 +281,7 @@ def _check_tests(model: AnovaModel, tests: ComponentTests) -> None:
     _require(math.isfinite(tests.loss), "tests: the loss must be finite")
     counted = len(tests.components) == len(model.components)
     _require(counted, "every component must have its tests")
-    values = [value for line in tests.components for value in line]
+    values = [value for line in (*tests.components, tests.fit or ()) for value in line]
     _require(not any(map(math.isinf, values)), "tests must be finite numbers")
     shares = [value for line in tests.components for value in (line.p_value, line.concurvity)]
     outside = any(value < 0 or value > 1 for value in shares)

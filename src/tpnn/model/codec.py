@@ -124,7 +124,8 @@ def _nested(kind: Any, value: Any) -> Any:
     if get_origin(kind) in (dict, Mapping):
         of_key, of_item = arguments
         return {of_key(key): decode(of_item, item) for key, item in _plain(dict, value).items()}
-    stored = _plain(dict, value)
+    optional = {n: None for n, d in getattr(kind, "_field_defaults", {}).items() if d is None}
+    stored = optional | _plain(dict, value)  # older files lack the parts that came later
     return kind(**{name: decode(hint, stored[name]) for name, hint in _hints(kind).items()})
 
 

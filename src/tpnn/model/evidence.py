@@ -158,6 +158,31 @@ class ComponentTest(NamedTuple):
     concurvity: float = math.nan
 
 
+class FitStatistics(NamedTuple):
+    """How well the smooth parts of a model fit the rows of its fit, and by how many coefficients.
+
+    Grown components have a rough rest beside their smooth part, of which nobody knows how many
+    degrees of freedom it takes. It is left out here.
+
+    Parameters
+    ----------
+    deviance : float
+        Of squared error the sum of squared residuals; of a partial likelihood minus twice its
+        logarithm.
+    degrees : float
+        Effective degrees of freedom of all components, and the intercept.
+    n_rows : float
+        Number of rows.
+    aic : float
+        Akaike's criterion, NaN where the density has no closed form: of Tweedie's amounts.
+    """
+
+    deviance: float
+    degrees: float
+    n_rows: float
+    aic: float
+
+
 class ComponentTests(NamedTuple):
     """What the rows of a fit say about its components.
 
@@ -169,11 +194,14 @@ class ComponentTests(NamedTuple):
         Held-out loss of the bags, in the unit of the target.
     components : tuple of ComponentTest
         One for each component of the model.
+    fit : FitStatistics, optional
+        Of the whole model on these rows; None for a loss without a likelihood, or with a remainder.
     """
 
     loss_name: str
     loss: float
     components: tuple[ComponentTest, ...]
+    fit: FitStatistics | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

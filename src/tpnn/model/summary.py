@@ -252,6 +252,8 @@ def _header(model: AnovaModel) -> dict[str, str]:
     if model.evidence.tests is not None:
         header["loss"] = model.evidence.tests.loss_name
         header["held-out loss"] = f"{model.evidence.tests.loss:.6g}"
+        if model.evidence.tests.fit is not None and math.isfinite(model.evidence.tests.fit.aic):
+            header["AIC"] = f"{model.evidence.tests.fit.aic:.6g}"
     if model.task.objective.dispersion is not None:
         header["dispersion"] = f"{model.task.objective.dispersion:.4g}"
     return header

@@ -260,7 +260,9 @@ class Coefficients:
 
     def of(self, places: IntArray) -> Coefficients:
         """Posterior of some coefficients."""
-        return Coefficients(self.mean[places], self.covariance.of(places), self.precision[places])
+        robust = None if self.robust is None else self.robust[np.ix_(places, places)]
+        covariance = self.covariance.of(places)
+        return Coefficients(self.mean[places], covariance, self.precision[places], robust)
 
     def root(self) -> FloatArray:
         """Lower triangle R with covariance = R R'; the robust one, where it is known."""

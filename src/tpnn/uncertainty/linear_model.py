@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -35,12 +35,17 @@ LARGEST_LOSS = 4.0  # of a posterior mean, relative to zeros; at most 1 in exact
 
 
 def groups(
-    sizes: Sequence[int], orders: Sequence[int], strengths: Sequence[float], most: int
+    sizes: Sequence[int],
+    orders: Sequence[int],
+    strengths: Sequence[float],
+    most: int,
+    together: Collection[int] = (),
 ) -> list[list[int]]:
     """Numbers of the components of each group, with about ``most`` functions at most.
 
     Each group gets strong and weak interactions, so that the variances of a kind are pooled over
-    the same mixture. A component takes its posterior from the first group that has it.
+    the same mixture. A component takes its posterior from the first group that has it. Those that
+    must be ``together`` are in all groups.
 
     >>> groups([2, 2, 3, 3, 3, 3], [1, 1, 2, 2, 2, 2], [9, 9, 1, 3, 2, 4], most=10)
     [[0, 1, 5, 4], [0, 1, 3, 2]]
@@ -48,9 +53,10 @@ def groups(
     shared = [number for number, order in enumerate(orders) if order == 1]
     if sum(sizes[number] for number in shared) > MOST_SHARED * most:
         shared = []
+    shared = sorted({*shared, *together})
     others = [number for number in range(len(sizes)) if number not in set(shared)]
     others.sort(key=lambda number: (-strengths[number], number))
-    room = most - sum(sizes[number] for number in shared)
+    room = max(most - sum(sizes[number] for number in shared), most // 4)
     n_groups = max(-(-sum(sizes[number] for number in others) // room), 1)
     grouped, taken = [list(shared) for _ in range(n_groups)], np.zeros(n_groups, np.intp)
     for number in others:
@@ -76,6 +82,7 @@ class Group:
     tau: FloatArray | None = None  # (n_blocks,), once they are chosen
     diagonal: FloatArray = field(default_factory=lambda: np.empty(0))  # (K,): D, prior precision
     covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))  # (G + D)^-1
+    joint: Coefficients | None = None  # posterior of all of its coefficients
 
 
 class LinearModel:
@@ -86,17 +93,17 @@ class LinearModel:
         design: Design,
         fitted: Sequence[FloatArray],  # (k,) of each component, to start from
         most: int,  # functions of a group
+        together: Collection[int] = (),  # components that every group must have
     ) -> None:
         self.design, spans = design, design.spans
         scaled = [c / span.deviations for c, span in zip(fitted, spans, strict=True)]
         self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])
         self.step = -(-len(design.codes.rows) // ENOUGH_ROWS)
-        self.posteriors: list[Coefficients] = []
         self.residual, self.precision = np.empty((2, 0))  # (n,) of each row
         sizes, orders = [span.size for span in spans], [len(span.factors) for span in spans]
         strengths, places = [float(c @ c) for c in fitted], design.places
         self.groups = []
-        for numbers in groups(sizes, orders, strengths, most):
+        for numbers in groups(sizes, orders, strengths, most, together):
             columns = np.concatenate([places[number] for number in numbers])
             smaller = design.of(numbers)
             self.groups.append(Group(numbers, columns, smaller, Blocks.of(smaller.spans)))
@@ -108,18 +115,12 @@ class LinearModel:
         solution: a posterior mean is no worse than zeros.
         """
         residual = response - self.design.values(self.beta)
-        by_number: dict[int, Coefficients] = {}
         for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
-            by_number = {}
             for group in self.groups:
                 limits.check(PURPOSE)
                 if sweep == 0:
                     self._choose_variances(group, residual, precision)
-                joint = self._posterior(group, residual, precision)
-                each = [joint.of(place) for place in group.design.places]
-                # The first group that has a component gives its posterior.
-                by_number = dict(zip(group.numbers, each, strict=True)) | by_number
-        self.posteriors = [by_number[number] for number in range(len(by_number))]
+                group.joint = self._posterior(group, residual, precision)
         with np.errstate(over="ignore", invalid="ignore"):  # NaN is refused below
             mean = np.average(residual, weights=precision)
             loss, loss_of_zeros = (precision @ rest**2 for rest in (residual - mean, response))
@@ -128,22 +129,36 @@ class LinearModel:
         self.residual, self.precision = residual - mean, precision
         return response - residual + mean
 
+    @property
+    def posteriors(self) -> list[Coefficients]:
+        """Posterior of each component, from the first group that has it."""
+        found: dict[int, Coefficients] = {}
+        for group in self.groups:
+            for number, place in zip(group.numbers, group.design.places, strict=True):
+                if number not in found and group.joint is not None:
+                    found[number] = group.joint.of(place)
+        return [found[number] for number in range(len(found))]
+
+    def joint(self, numbers: Collection[int]) -> Coefficients:
+        """Posterior of some components together, which the first group must have."""
+        group = self.groups[0]
+        if group.joint is None:
+            raise ValueError("joint: there is none before solve() is called.")
+        places = dict(zip(group.numbers, group.design.places, strict=True))
+        return group.joint.of(np.concatenate([places[number] for number in numbers]))
+
     def add_robust(self, scores: RowScores) -> None:
         """Give the posteriors the covariance S D S + S M S, with M of the scores of rows.
 
         With M = G, which precisions claim, it is S.
         """
-        known: dict[int, Coefficients] = {}
         for group in self.groups:
             design = replace(group.design, step=self.step)
             centre = group.design.sums(self.precision) / float(self.precision.sum())
             covariance, square = group.covariance.matrix, scores.square(design, centre)
             square[np.diag_indices_from(square)] += group.diagonal
-            robust = covariance @ square @ covariance
-            for number, place in zip(group.numbers, group.design.places, strict=True):
-                own = replace(self.posteriors[number], robust=robust[np.ix_(place, place)])
-                known.setdefault(number, own)
-        self.posteriors = [known[number] for number in range(len(known))]
+            if group.joint is not None:
+                group.joint = replace(group.joint, robust=covariance @ square @ covariance)
 
     def left_out(self, held_out: BoolArray, limits: Limits) -> FloatArray:
         """Posterior means (K, n_bags) without the rows (n, n_bags) that each bag holds out.
@@ -397,10 +412,18 @@ NEAR_MEAN = 1e-4  # distance from the mean, in standard deviations, at which the
 
 
 class ZeroTest(NamedTuple):
-    """Whether a component is zero."""
+    """Whether a component is zero, or several are.
 
-    degrees: float  # effective degrees of freedom, summed over the outputs
-    p_value: float  # the smallest of the outputs, times their number
+    Parameters
+    ----------
+    degrees : float
+        Effective degrees of freedom, summed over the outputs.
+    p_value : float
+        The smallest of the outputs, times their number.
+    """
+
+    degrees: float
+    p_value: float
 
     @classmethod
     def of(cls, outputs: Sequence[Coefficients]) -> ZeroTest:

@@ -10,7 +10,7 @@ c = <Phi, f> of the mean f,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,6 +64,7 @@ class Inference:
     tests: dict[Component, ZeroTest]
     row_errors: RowErrors  # of the sum of the components, in the user's scale
     solution: Solution  # around which the posteriors are
+    smooth: FloatArray  # (n, K): posterior means of all smooth parts, with offset, likewise
 
 
 def infer(
@@ -90,10 +91,11 @@ def infer(
             smooth = [span.coefficients(table.mean(-2)) for table, span in pairs]
         trained = problem.trained_share
         posteriors, tests = {}, {}
+        by_output = [model.posteriors for model in models]
         for number, (component, span) in enumerate(
             zip(design.components, design.spans, strict=True)
         ):
-            outputs = [model.posteriors[number] for model in models]
+            outputs = [each[number] for each in by_output]
             rough = rough_variance(bags.rests[number], span.weights, trained)
             frozen = _frozen(problem, component, span, outputs, smooth[number], rough)
             posteriors[tuple(sorted(component))] = frozen
@@ -104,7 +106,37 @@ def infer(
         if not all(np.isfinite(array).all() for array in arrays):
             raise np.linalg.LinAlgError("the posterior is not finite")
         joint = replace(joint, errors=problem.scale * joint.errors)
-        return Inference(posteriors, tests, joint, solution)
+        return Inference(posteriors, tests, joint, solution, smooth_scores(problem, models))
+
+
+def smooth_scores(problem: Problem, models: Sequence[LinearModel]) -> FloatArray:
+    """Raw scores (n, K) of the distinct rows by the smooth parts alone, in the user's unit.
+
+    To them the degrees of freedom belong: how many the rough rests take, nobody knows.
+    """
+    values = np.column_stack([model.design.values(model.beta) for model in models])
+    y, known = problem.rows.y.astype(np.float64), problem.rows.offset.astype(np.float64)
+    with np.errstate(all="ignore"):
+        try:
+            values += problem.objective.start(y, known + values, problem.distinct.weights)
+        except ValueError:  # raw scores without a finite loss have no statistics either
+            values += np.nan
+    given = problem.targets.offset[problem.distinct.rows, None]
+    return np.asarray(problem.shift + problem.scale * values + given)
+
+
+def joint_test(
+    problem: Problem, solution: Solution, tested: Sequence[Component], limits: Limits
+) -> ZeroTest:
+    """Test of some components of a solution together, given all others."""
+    functions = spans(solution.components, problem.encoder.axes)
+    with ONE_BLAS_THREAD, limits.workers() as workers:
+        design = Design(solution.components, functions, problem.codes, workers)
+        bags = split_bags(problem, solution, functions)
+        by_component = {tuple(sorted(s)): place for place, s in enumerate(solution.components)}
+        numbers = [by_component[component] for component in tested]
+        models = smooth_posteriors(problem, design, bags, limits, numbers)
+        return ZeroTest.of([model.joint(numbers) for model in models])
 
 
 def better(
@@ -214,7 +246,11 @@ def _with_mean(values: FloatArray) -> FloatArray:
 
 
 def smooth_posteriors(
-    problem: Problem, design: Design, bags: Bags, limits: Limits
+    problem: Problem,
+    design: Design,
+    bags: Bags,
+    limits: Limits,
+    together: Collection[int] = (),  # components that have a joint posterior
 ) -> list[LinearModel]:
     """Posterior of the coefficients of all components, for each output.
 
@@ -225,8 +261,9 @@ def smooth_posteriors(
     masses, n_outputs = problem.distinct.weights * problem.distinct.size, bags.scores.shape[1]
     working = WorkingRows(problem.objective, problem.rows.y.astype(np.float64), masses)
     dispersion, scores = working.dispersion(bags.scores, bags.held_out), bags.scores
+    smooth, most = bags.smooth, most_functions(n_outputs)
     models = [
-        LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
+        LinearModel(design, [part[:, number] for part in smooth], most, together)
         for number in range(n_outputs)
     ]
     slopes = masses[:, None] * working.slopes(scores)[0] / dispersion

@@ -22,6 +22,7 @@ from tpnn.model.model import AnovaModel, beside_trees, tables_by_component
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.row_scores import training_scores
 from tpnn.table.axis import Axis
+from tpnn.uncertainty.deviance import fixes_variance
 
 N_STEPS, N_HALVINGS = 50, 30
 STEP_OF_RAW_SCORES = 1e-4  # of difference quotients; their error is its square
@@ -136,12 +137,6 @@ class LinearRows:
         pearson = float((self.masses**2 * slopes**2 / self._weights(beta)).sum())
         dispersion = pearson / max(float(self.masses.sum()) - len(beta), 1.0)
         return np.asarray(dispersion * inverse)
-
-
-def fixes_variance(objective: Objective) -> bool:
-    """Whether a loss says how far targets lie from their means: of events, classes and counts."""
-    is_count = objective.dispersion is not None or objective.power == 1
-    return objective.couples_rows or objective.link.name == "logit" or is_count
 
 
 def has_likelihood(objective: Objective) -> bool:

@@ -98,6 +98,8 @@ class Comparison(RowComparison):
         The models as they were, with their bands.
     raw : tuple of array of shape (n_rows[, n_outputs])
         Raw scores of both, offset included.
+    given : tuple
+        The models as they were passed.
     """
 
     old: AnovaModel
@@ -105,6 +107,7 @@ class Comparison(RowComparison):
     difference: AnovaModel
     originals: tuple[AnovaModel, AnovaModel]
     raw: tuple[FloatArray, FloatArray]
+    given: tuple[Any, Any]
 
     def __repr__(self) -> str:
         counts = self.frame["status"].value_counts()
@@ -136,6 +139,32 @@ class Comparison(RowComparison):
         order = frame["difference"].abs().sort_values(ascending=False, kind="stable").index
         frame = frame.loc[order].reset_index(drop=True)
         return frame if self.difference.output_names else frame.drop(columns="output")
+
+    @cached_property
+    def nested(self) -> pd.DataFrame:
+        """Deviance, effective degrees of freedom and AIC of two nested fits, and a test.
+
+        Both are fits to the same rows, with bands, and one has all components of the other.
+        ``p_value`` is that of the joint test, in the larger one, of all components that the smaller
+        one lacks. It needs the training rows, to which the estimator of a fit holds a reference.
+        """
+        fits = [one.evidence.tests and one.evidence.tests.fit for one in self.originals]
+        kept = [fit for fit in fits if fit is not None]
+        rows = {one.provenance and one.provenance.fingerprint for one in self.originals}
+        sets = [set(one.component_names) for one in self.originals]
+        large = int(sets[0] < sets[1])
+        if len(kept) < 2 or len(rows) > 1 or not sets[1 - large] < sets[large]:
+            raise ValueError(
+                "nested: needs two fits to the same rows, with bands and without a remainder, of "
+                f"which one has all components of the other and more, found {self.names[0]!r} and "
+                f"{self.names[1]!r}. Fit both to the same rows, for example with components=."
+            )
+        p_values = np.full(2, np.nan)
+        if hasattr(self.given[large], "test"):
+            more = [s for s in self.originals[large].component_names if s not in sets[1 - large]]
+            p_values[1 - large] = self.given[large].test(more).p_value
+        frame = pd.DataFrame(kept, index=list(self.names)).rename(columns={"degrees": "edf"})
+        return frame.assign(p_value=p_values)
 
     @cached_property
     def part_names(self) -> list[str]:
@@ -311,6 +340,7 @@ def compare(
         difference=difference,
         originals=(frozen[0], frozen[1]),
         raw=(raw[0], raw[1]),
+        given=tuple(models.values()),
         X=X,
         y=y,
         threshold=threshold,
