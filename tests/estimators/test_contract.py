@@ -138,7 +138,6 @@ KINDS = {
 )
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:X. levels or missing values")
-@pytest.mark.filterwarnings("ignore:X. column '.*' looks like an identifier")
 def test_any_table(kinds: list[str], n_rows: int, holes: float, task: str, seed: int) -> None:
     """Random tables through fit, predict and explain: no crash, no NaN, the laws hold."""
     rng = np.random.default_rng(seed)

@@ -409,11 +409,17 @@ def named_rows(n_rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
 
 def test_an_identifier_is_named_and_says_nothing() -> None:
     X, y = named_rows()
-    with pytest.warns(UserWarning, match=r"^X: column 'id' looks like an identifier, with 300 lev"):
+    with pytest.warns(
+        UserWarning,
+        match=r"^X: look at these columns again: 'id' looks like an identifier, with 300 lev",
+    ):
         model = TPNNRegressor(**QUICK).fit(X, y)
     assert "id" not in model.model_.required_features
     X = X.assign(id=[f"u{number // 2 if number < 100 else number}" for number in range(300)])
-    with pytest.warns(UserWarning, match=r"^X: column 'id' looks like an identifier, with 250 lev"):
+    with pytest.warns(
+        UserWarning,
+        match=r"^X: look at these columns again: 'id' looks like an identifier, with 250 lev",
+    ):
         model = TPNNRegressor(**QUICK, interactions={"required": [("id",)]}).fit(X, y)
     assert ("id",) in model.components_
     assert not [s for s in model.components_ if "id" in s and len(s) > 1]
@@ -421,7 +427,9 @@ def test_an_identifier_is_named_and_says_nothing() -> None:
 
 def test_an_identifier_has_the_interactions_that_are_listed() -> None:
     X, y = named_rows()
-    with pytest.warns(UserWarning, match=r"^X: column 'id' looks like an identifier"):
+    with pytest.warns(
+        UserWarning, match=r"^X: look at these columns again: 'id' looks like an identifier"
+    ):
         model = TPNNRegressor(**QUICK, components=[("a",), ("a", "id")]).fit(X, y)
     assert model.components_ == [("a",), ("a", "id")]
 

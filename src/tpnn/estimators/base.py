@@ -414,7 +414,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
     def _fit_facts(self) -> FitFacts:
         """Collect what the report says about the fit."""
         settings, path = in_words(self.get_params(deep=False)), getattr(self, "_path_", None)
-        return FitFacts(settings=settings, n_rows=self._n_rows_, path=path)
+        quality = [str(event["note"]) for event in self.history_ if event["stage"] == "table"]
+        return FitFacts(settings=settings, n_rows=self._n_rows_, path=path, quality=quality)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)

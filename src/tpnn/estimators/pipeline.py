@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpnn._utils.rules import warn
 from tpnn._utils.threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import (
     Component,
@@ -31,6 +30,7 @@ from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
 from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, moved, with_remainder
+from tpnn.estimators.quality import quality_event
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.remainder import measured
@@ -110,13 +110,15 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     inputs = plan.inputs._replace(targets=with_known_values(table, targets, encoder))
     clock.lap("encode")
     shapes = shapes_of(settings, encoder)
-    rules = rules_of(settings, encoder, shapes, identifiers_of(table, targets, encoder))
+    identifiers = encoder.identifiers(table, targets.weights)
+    rules = rules_of(settings, encoder, shapes, identifiers)
     required = required_components(
         rules.required, settings.interactions.heredity, settings.max_components
     )
     problem = replace(build(inputs, encoder, task, shapes, base), states=plan.states)
     problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
+    looked = quality_event(problem, table, identifiers)
     clock.lap("build")
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solve = solve_deep if is_deep(settings, problem) else solve
@@ -126,7 +128,7 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     clock.lap("solve")
     keep, began = keep_of(solved, required, settings), time.monotonic()
     selection = select_components(solved, keep, limits)
-    events = [*solved.events, *solved.solution.events]
+    events = [*looked, *solved.events, *solved.solution.events]
     cut = cut_selection(selection, solved.problem, began)
     clock.lap("select")
     kept = refit(solved, selection, progress)
@@ -188,20 +190,6 @@ def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
             check_shape(encoder, feature, shape, "shapes", levels=True)
             shapes[feature] = shape
     return shapes
-
-
-def identifiers_of(table: Table, targets: Targets, encoder: TableEncoder) -> list[int]:
-    """Features that look like identifiers; a warning names each."""
-    found = encoder.identifiers(table, targets.weights)
-    for j in found:
-        n_levels = len(encoder.features[j].levels)
-        warn(
-            f"X: column {encoder.feature_names[j]!r} looks like an identifier, with {n_levels:,} "
-            f"levels in {table.n_rows:,} rows. Levels of a single row share one effect, and the "
-            "feature has no interactions unless they are listed. Leave the column out if it says "
-            "nothing about new rows."
-        )
-    return found
 
 
 def rules_of(

@@ -119,7 +119,8 @@ LOGGER = logging.getLogger("tpnn")
 class Event:
     """One entry in the history of a fit; fields that do not apply are None."""
 
-    stage: str  # "search", "grow", "descent", "mix", "refit", "bands", "limit", "start" or "time"
+    # "table", "search", "grow", "descent", "mix", "refit", "bands", "limit", "start" or "time"
+    stage: str
     note: str = ""  # what was tried or decided
     bag: int | None = None
     step: int | None = None  # rounds or steps that the bag was trained for

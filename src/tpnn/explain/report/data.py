@@ -40,6 +40,7 @@ class FitFacts:
     n_rows: int | None = None  # of the fit
     scores: Mapping[str, float] = field(default_factory=dict)  # further scores, by name
     path: SelectionPath | None = None  # refitted models of several sizes
+    quality: Sequence[str] = ()  # about columns of the training table
 
     @classmethod
     def of(cls, provenance: Provenance | None) -> FitFacts:
@@ -155,6 +156,7 @@ def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
         "groups": [_shortened(groups) for groups in measured.groups],
         "survival": [_shortened(curve) for curve in measured.survival],
         "path": facts.path and _path(facts.path),
+        "quality": list(facts.quality),
         "settings": list(facts.settings.items()),
         "fitRows": facts.n_rows,
         "version": __version__,

@@ -429,7 +429,7 @@ class View {
   }
 
   trust() {
-    const {error, shapes, warnings, nRows, remainder} = this.data;
+    const {error, shapes, warnings, nRows, remainder, quality} = this.data;
     const block = (title, ...content) => make("div", {className: "card"}, make("h3", {textContent: title}), ...content);
     const wide = (...content) => Object.assign(block(...content), {className: "card wide"});
     const line = text => make("p", {textContent: text});
@@ -439,6 +439,7 @@ class View {
       block("Bands", line(this.data.hasBands ? "The band around a curve covers the true effect over 95 % of the data, on average. It is wide where rows are few or disagree." : "This model has no bands: it was saved before there were any, comes from another library, or its fit ran out of time.")),
       block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
       ...(remainder ? [block("The remainder", line(`${remainder.sentence} It holds all that no component shows, many faint interactions together, so it can be predicted with but not read.`.trim()))] : []),
+      ...(quality.length ? [wide("Columns of the training table to look at", items(quality))] : []),
       wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),
     ];
     byId("trust-body").append(...blocks);
