@@ -18,10 +18,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import warn
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.given_rows import GivenRows
-from tpnn.estimators.inputs import (
-    checked_target,
-    checked_weights,
-)
+from tpnn.estimators.inputs import checked_target, checked_weights
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.loss.objectives import OBJECTIVES, several_classes
 from tpnn.model.codec import storable_labels
@@ -139,7 +136,7 @@ def _check_labels(labels: NDArray[Any]) -> None:
     if len(labels) > FEW_LABELS and n_classes > len(labels) / 2:
         warn(
             f"y: there are {n_classes} classes in {len(labels)} rows. If these are amounts, use "
-            "TPNNRegressor.",
+            "TPNNRegressor."
         )
 
 

@@ -116,7 +116,7 @@ def _check_pipeline(lowered: Lowered) -> None:
     if lowered.needs_offset:
         warn(
             "offset: a converted pipeline adds no offset, and this model was fitted with one that "
-            "was passed to fit. Fit with the position of its column, or call model_.to_onnx.",
+            "was passed to fit. Fit with the position of its column, or call model_.to_onnx."
         )
 
 

@@ -11,10 +11,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.given_rows import GivenRows
-from tpnn.estimators.inputs import (
-    checked_weights,
-    refuse_stored,
-)
+from tpnn.estimators.inputs import checked_weights, refuse_stored
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.explain.metrics.estimates import concordance_estimate
 from tpnn.explain.metrics.hazards import breslow

@@ -71,10 +71,7 @@ def to_code(
 
 
 def to_onnx(
-    model: AnovaModel,
-    path: str | os.PathLike[str],
-    contributions: bool = False,
-    thin: float = 0.0,
+    model: AnovaModel, path: str | os.PathLike[str], contributions: bool = False, thin: float = 0.0
 ) -> None:
     """Write the model in the ONNX format, in double precision; see docs/export.md."""
     from tpnn.export.onnx import to_onnx

@@ -473,7 +473,7 @@ def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray
     if model.has_offset and offset is None:
         warn(
             "offset: this model was fitted with an offset and predicts without one, so 0 is used. "
-            "Pass the offset of each row, or zeros.",
+            "Pass the offset of each row, or zeros."
         )
     return None if offset is None else checked_offset(offset, table.n_rows)
 

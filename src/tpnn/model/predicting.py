@@ -208,12 +208,7 @@ class PredictsSurvival(Predicts):
         return self.model_.predict_survival(table, times, offset, strata)
 
     def predict_survival_interval(
-        self,
-        X: Any,
-        times: Any,
-        coverage: float = 0.95,
-        offset: Any = None,
-        strata: Any = None,
+        self, X: Any, times: Any, coverage: float = 0.95, offset: Any = None, strata: Any = None
     ) -> tuple[FloatArray, FloatArray]:
         """Lower and upper ends of ``predict_survival``, (n_rows, n_times) each.
 

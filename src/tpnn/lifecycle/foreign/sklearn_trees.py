@@ -42,12 +42,7 @@ from tpnn.lifecycle.foreign.tree_sum import (
 from tpnn.table.columns import is_missing, plain_label
 from tpnn.table.table import Table
 
-FORESTS = (
-    RandomForestClassifier,
-    RandomForestRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-)
+FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 STAGED = (GradientBoostingClassifier, GradientBoostingRegressor)
 HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 KNOWN = (*FORESTS, *STAGED, *HISTOGRAMS, BaseDecisionTree)

@@ -71,10 +71,7 @@ def worst_moves(
 
 
 def _moves_of_remainder(
-    model: AnovaModel,
-    rest: Remainder,
-    columns: Sequence[FloatArray],
-    amounts: Mapping[int, float],
+    model: AnovaModel, rest: Remainder, columns: Sequence[FloatArray], amounts: Mapping[int, float]
 ) -> Moves:
     """Worst case of the remainder, (n_rows, n_outputs): of its trees, and of what tables hold."""
     held = replace(model, components=rest.components, tables=rest.tables, evidence=Evidence())
@@ -299,13 +296,7 @@ class _Rows:
 
 
 def robustness(
-    model: AnovaModel,
-    X: Any,
-    y: Any,
-    raw: FloatArray,
-    *,
-    task: Task,
-    noise: float = NOISE,
+    model: AnovaModel, X: Any, y: Any, raw: FloatArray, *, task: Task, noise: float = NOISE
 ) -> Robustness:
     """Change the values of rows, and see what predictions do; ``raw`` contains the offset."""
     columns = model.encoder.columns(model.encoder.read(X))
