@@ -108,6 +108,9 @@ class Parameter(NamedTuple):
 
 
 LINE_LENGTH = 92  # of the text of a parameter
+AUTO_OR_COUNT = Rule(
+    '"auto" or a whole number of at least 1', lambda x: one_of("auto")(x) or is_count(x), 8
+)
 COLUMN_WORDS = "None, or the name or position of a column of X"
 
 
@@ -120,11 +123,7 @@ def objective_entries(kinds: Sequence[str] = OF_REGRESSION) -> str:
 
 PARAMETERS: dict[str, Parameter] = {
     "order": Parameter(
-        Rule(
-            '"auto" or a whole number of at least 1',
-            lambda value: one_of("auto")(value) or is_count(value),
-            "auto",
-        ),
+        AUTO_OR_COUNT._replace(example="auto"),
         'int or "auto", default="auto"',
         """Largest number of features in a component. "auto" includes triples if held-out rows
         confirm them, and is 2 otherwise; if ``interactions`` lists components, it is the order of
@@ -227,11 +226,7 @@ PARAMETERS: dict[str, Parameter] = {
         "grow" and "gradient" are the two with their default parameters; "auto" is "grow".""",
     ),
     "n_bags": Parameter(
-        Rule(
-            '"auto" or a whole number of at least 1',
-            lambda value: one_of("auto")(value) or is_count(value),
-            8,
-        ),
+        AUTO_OR_COUNT,
         'int or "auto", default="auto"',
         """Number of models that are trained on different parts of the rows and averaged. "auto" is
         32 below 500 rows and 16 below 5,000, for several outputs fewer but at least 8, then 8 below

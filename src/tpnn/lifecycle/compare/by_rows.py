@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import COUNT, SHARE, check_parameters
 from tpnn.explain.metrics.estimates import (
@@ -37,6 +37,7 @@ from tpnn.model.task import Task
 from tpnn.table.columns import array_of
 
 BELOW, AT_LEAST = "below", "at least"
+DECISION = pd.CategoricalDtype([BELOW, AT_LEAST])
 CHANGES = (-0.2, -0.1, -0.05, 0.05, 0.1, 0.2)
 MOST_LABELS, N_BINS = 20, 8  # of a column by which dislocation is split
 EVEN = 0.5  # probability from which on the second class is more probable
@@ -147,16 +148,15 @@ class RowComparison:
             A line for each pair of decisions, "below" and "at least", with ``n_rows``, ``share``,
             the mean predictions and, where targets are known, ``actual``, their mean.
         """
-        both, actual = self._both(), self._actual()
-        decided = [mean >= edge for mean, edge in zip(both, self._edges(both, share), strict=True)]
-        lines = []
-        for pair in product((False, True), repeat=2):
-            rows = (decided[0] == pair[0]) & (decided[1] == pair[1])
-            words = [AT_LEAST if one else BELOW for one in pair]
-            line: dict[str, Any] = dict(zip(self.names, words, strict=True))
-            lines.append(line | {"n_rows": int(rows.sum()), "share": float(rows.mean())}
-                         | self._mean_line(rows, both, actual))  # fmt: skip
-        return pd.DataFrame(lines)
+        both = self._both()
+        each = zip(self.names, both, self._edges(both, share), strict=True)
+        decisions = [
+            pd.Series(np.where(mean >= edge, AT_LEAST, BELOW), name=name, dtype=DECISION)
+            for name, mean, edge in each
+        ]
+        frame = self._means_of(decisions).reset_index().astype(dict.fromkeys(self.names, str))
+        frame.insert(3, "share", frame["n_rows"] / len(both[0]))
+        return frame
 
     def _edges(
         self, both: tuple[FloatArray, FloatArray], share: float | None
@@ -176,14 +176,15 @@ class RowComparison:
             )
         return edge, edge
 
-    def _mean_line(
-        self, rows: BoolArray, both: tuple[FloatArray, FloatArray], actual: FloatArray | None
-    ) -> dict[str, float]:
-        """Mean predictions, and mean target, of some rows."""
-        parts = dict(zip((f"{name} prediction" for name in self.names), both, strict=True))
-        parts |= {} if actual is None else {"actual": actual}
-        some = bool(rows.any())
-        return {name: float(x[rows].mean()) if some else np.nan for name, x in parts.items()}
+    def _means_of(self, groups: Any) -> pd.DataFrame:
+        """Count rows by group, with mean predictions and, where targets are known, mean targets."""
+        names, actual = [f"{name} prediction" for name in self.names], self._actual()
+        frame = pd.DataFrame(dict(zip(names, self._both(), strict=True)))
+        frame = frame if actual is None else frame.assign(actual=actual)
+        by_group = frame.groupby(groups, observed=False)
+        means = by_group.mean()
+        means.insert(0, "n_rows", by_group.size())
+        return means
 
     def double_lift(self, n_groups: int = 10) -> pd.DataFrame:
         """Group rows by how much the models differ, and say which of them is right.
@@ -198,16 +199,13 @@ class RowComparison:
             difference, ``n_rows``, the mean predictions and, where targets are known, ``actual``.
         """
         check_parameters({"n_groups": n_groups}, {"n_groups": COUNT})
-        old, new = both = self._both()
+        old, new = self._both()
         key = new / old if min(old.min(), new.min()) > 0 else new - old
         edges = np.unique(np.quantile(key, np.arange(1, n_groups) / n_groups))
         groups = np.searchsorted(edges, key, side="left")
-        actual, lines = self._actual(), []
-        for group in np.unique(groups):
-            rows = groups == group
-            ends = {"from": float(key[rows].min()), "to": float(key[rows].max())}
-            lines.append({**ends, "n_rows": int(rows.sum()), **self._mean_line(rows, both, actual)})
-        return pd.DataFrame(lines)
+        ends = pd.Series(key).groupby(groups).agg(["min", "max"])
+        frame = ends.set_axis(["from", "to"], axis=1).join(self._means_of(groups))
+        return frame.reset_index(drop=True)
 
     def dislocation(self, by: Any = None, edges: Sequence[float] = CHANGES) -> pd.DataFrame:
         """Say how many rows pay more or less by how much.

@@ -45,12 +45,6 @@ class Choice:
     step: float | None  # unit of which values must be whole multiples, if all nodes are
     jumps: BoolArray  # (n_values - 1,): neighbours with a step of trees, and no value, between them
 
-    def cost_of(self, value: float) -> float:
-        """Cost of a value."""
-        if self.is_free:
-            return float(np.interp(value, self.values, self.costs))
-        return float(self.costs[int(np.flatnonzero(self.values == value)[0])])
-
 
 def movable(
     model: AnovaModel, row: FloatArray, fixed: Collection[Any], ranges: Mapping[Any, Any]

@@ -275,10 +275,7 @@ class _Search:
         if asked.sign:
             values = good_options(best, side, needed * (1 + ROUNDING))
             if values is not None:
-                order = [feature for part in parts for feature in part.features]
-                numbers = asked.changed(order, values)
-                if asked.reaches(numbers):
-                    self._keep(numbers, _cost(parts, values))
+                self._try(parts, values)
         return least_cost(best, side, needed)
 
     def solve(self, parts: Sequence[Part]) -> None:
@@ -287,15 +284,10 @@ class _Search:
         small = [part.without_dominated(asked.sign).up_to(self.cost) for part in parts]
         programme = Programme(small)
         scale = max(float(np.abs(part.effects).max()) for part in parts)
-        order = [feature for part in parts for feature in part.features]
         for margin in (0.0, MARGIN * scale):
             low, high = asked.low - asked.raw + margin, asked.high - asked.raw - margin
             values = programme.cheapest(low, high, self.cost * (1 - ROUNDING))
-            if values is None:
-                return
-            numbers = asked.changed(order, values)
-            if asked.reaches(numbers):
-                self._keep(numbers, _cost(parts, values))
+            if values is None or self._try(parts, values):
                 return
 
     def _look_far(self, parts: Sequence[Part]) -> None:
@@ -304,16 +296,17 @@ class _Search:
         reach = sum(abs(part.effects[k]) for part, k in zip(parts, farthest, strict=True))
         if reach <= self.reach:
             return
-        order = [feature for part in parts for feature in part.features]
         values = [v for part, k in zip(parts, farthest, strict=True) for v in part.options[k]]
-        self.nearest, self.reach = self.asked.changed(order, values), reach
-        cost = sum(float(part.costs[k]) for part, k in zip(parts, farthest, strict=True))
-        if self.asked.reaches(self.nearest):
-            self._keep(self.nearest, cost)
+        self.nearest, self.reach = self.asked.changed(parts, values), reach
+        self._try(parts, values)
 
-    def _keep(self, numbers: FloatArray, cost: float) -> None:
-        if cost < self.cost:
+    def _try(self, parts: Sequence[Part], values: Sequence[float]) -> bool:
+        """Whether a change reaches the target; the cheapest such change is remembered."""
+        numbers = self.asked.changed(parts, values)
+        reaches, cost = self.asked.reaches(numbers), _cost(parts, values)
+        if reaches and cost < self.cost:
             self.best, self.cost = numbers, cost
+        return reaches
 
 
 def _cost(parts: Sequence[Part], values: Sequence[float]) -> float:
@@ -360,10 +353,10 @@ class _Asked:
             return 0
         return 1 if np.isfinite(self.low) else -1
 
-    def changed(self, features: Sequence[int], values: Sequence[float]) -> FloatArray:
-        """Numbers of the row after a change."""
+    def changed(self, parts: Sequence[Part], values: Sequence[float]) -> FloatArray:
+        """Numbers of the row after a change of all features, part after part."""
         numbers = self.numbers.copy()
-        numbers[list(features)] = values
+        numbers[[feature for part in parts for feature in part.features]] = values
         return numbers
 
     def answer(self, numbers: FloatArray, cost: float) -> Recourse:
