@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.fairness import fairness
     from tpnn.lifecycle.foreign.purified import purify
     from tpnn.lifecycle.foreign.read import read
-    from tpnn.lifecycle.merge import merge
+    from tpnn.lifecycle.merge import merge, tariff
     from tpnn.lifecycle.monitor import monitor
-    from tpnn.lifecycle.tariff import tariff
     from tpnn.lifecycle.validate.validate import validate
     from tpnn.model import mlflow
     from tpnn.model.decision_log import check_decisions
@@ -125,7 +124,7 @@ _HOMES = {
     "scorecard": "tpnn.export.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",
-    "tariff": "tpnn.lifecycle.tariff",
+    "tariff": "tpnn.lifecycle.merge",
     "validate": "tpnn.lifecycle.validate.validate",
     "verify": "tpnn.estimators.verify",
     "warmup": "tpnn.estimators.warm_up",

@@ -79,7 +79,16 @@ class TPNNModel(AbstractModel):
         self._set_default_param_value("n_bags", 4)
 
     def _get_default_searchspace(self) -> dict[str, Any]:
-        return search_space()
+        """Return the seven parameters to tune; each at its default is the default model."""
+        return {
+            "order": space.Categorical("auto", 1, 2),
+            "n_bags": space.Categorical(4, 2, 8),
+            "max_nodes": space.Categorical(256, 64, 128),
+            "min_rows": space.Categorical(1, 5, 20),
+            "max_rounds": space.Int(500, 4000, default=2000),
+            "patience": space.Int(10, 100, default=30),
+            "l2": space.Categorical("auto", 1e-3, 1e-2),
+        }
 
     def _more_tags(self) -> dict[str, Any]:
         return {"can_refit_full": False}  # growth stops by itself only with held-out rows
@@ -101,19 +110,6 @@ class TPNNModel(AbstractModel):
         settings = estimator_for(problem_type, parameters, levels).get_params(deep=False)
         n_outputs = (num_classes or 3) if problem_type == MULTICLASS else len(levels or (0.5,))
         return int(estimate_memory(X, n_outputs=n_outputs, **settings))
-
-
-def search_space() -> dict[str, Any]:
-    """Return the seven parameters to tune; each at its default is the default model."""
-    return {
-        "order": space.Categorical("auto", 1, 2),
-        "n_bags": space.Categorical(4, 2, 8),
-        "max_nodes": space.Categorical(256, 64, 128),
-        "min_rows": space.Categorical(1, 5, 20),
-        "max_rounds": space.Int(500, 4000, default=2000),
-        "patience": space.Int(10, 100, default=30),
-        "l2": space.Categorical("auto", 1e-3, 1e-2),
-    }
 
 
 def estimator_for(problem_type: str, parameters: Mapping[str, Any], levels: Any) -> Any:

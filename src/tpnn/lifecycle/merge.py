@@ -1,4 +1,4 @@
-"""merge: the weighted mean of several models, on nodes and masses of all of them.
+"""merge and tariff: the mean, or the product, of several models on nodes and masses of all of them.
 
 A feature gets the nodes of all models that have it, and their masses in proportion to weights. The
 components of a model are zero for values that its fit has not seen. Other masses shift these zeros,
@@ -17,13 +17,13 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import POSITIVE, check_parameters
 from tpnn.anova.components import Component
-from tpnn.anova.trees import Trees
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.edit.edit import Note
-from tpnn.lifecycle.foreign.purified import purified, purify
-from tpnn.lifecycle.foreign.table_sum import TableSum, level_axis, sum_of_bands
+from tpnn.lifecycle.foreign.purified import purified, purify, sum_of_grids
+from tpnn.lifecycle.foreign.table_sum import level_axis, sum_of_bands
 from tpnn.model.edit_log import check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel, EditLog, beside_trees
@@ -373,25 +373,6 @@ def weighted_sum(
     return purified(sum_of_grids(models[0], encoder, grids, intercepts, trees))
 
 
-def sum_of_grids(
-    like: AnovaModel,
-    encoder: TableEncoder,
-    grids: Mapping[Component, FloatArray],
-    intercepts: FloatArray,
-    trees: Trees | None,
-) -> TableSum:
-    """Sum of grids on common nodes and of trees, with the link and the outputs of a model."""
-    return TableSum(
-        encoder=encoder,
-        tables={component: grid[..., None] for component, grid in grids.items()},
-        intercept=intercepts[:, None],
-        link=like.link.name,
-        output_names=like.output_names,
-        classes=like.classes,
-        trees=trees,
-    )
-
-
 def _relative_weights(weights: Sequence[float] | None, n_models: int) -> list[float]:
     """Weights that sum to one."""
     shares = np.ones(n_models) if weights is None else np.asarray(weights, np.float64)
@@ -417,3 +398,67 @@ def _mean_baseline(
         steps = np.searchsorted(baseline.times, times, side="right") - 1
         logs += share * baseline.log_hazard[steps]
     return Baseline(times, np.maximum.accumulate(logs))
+
+
+# Policies define the masses; a feature that only the claims have keeps those of the claims.
+MASSES = (1.0, 1e-12)
+
+
+def tariff(frequency: Any, severity: Any, *, loading: float = 1.0) -> AnovaModel:
+    """Multiply a model of claim numbers by a model of claim sizes.
+
+    Logarithms add up, so the product is again a model with unique components: on every row its
+    prediction is the one of ``frequency``, times that of ``severity``, times ``loading``. Its
+    components average to zero under the masses of the policies that ``frequency`` was fitted to. It
+    explains, exports and becomes rating tables like any other model. It has no bands.
+
+    Parameters
+    ----------
+    frequency : AnovaModel, fitted estimator or loaded model
+        Claims per row or per unit of exposure, with a log link. Its exposure is that of the tariff.
+    severity : AnovaModel, fitted estimator or loaded model
+        Mean size of a claim, with a log link and without exposure.
+    loading : float, default=1.0
+        Factor for what neither model knows, such as large losses: if sizes were capped for the fit,
+        all losses over all capped losses.
+
+    Returns
+    -------
+    AnovaModel
+
+    Examples
+    --------
+    >>> from tpnn import purify
+    >>> nodes = {"age": [20, 60]}
+    >>> frequency = purify({"age": np.log([0.2, 0.1])}, nodes, link="log")
+    >>> severity = purify({"age": np.log([500.0, 800.0])}, nodes, link="log")
+    >>> tariff(frequency, severity, loading=1.1).predict([[20], [60]]).round(6)
+    array([110.,  88.])
+    """
+    check_parameters({"loading": loading}, {"loading": POSITIVE})
+    models = {"frequency": as_model(frequency), "severity": as_model(severity)}
+    for name, model in models.items():
+        if model.task.kind != "rates" or len(model.intercepts) > 1:
+            raise ValueError(
+                f"{name}: must be a model of one rate or amount with a log link, found the "
+                f"{model.link.name} link and {len(model.intercepts)} outputs. Fit with "
+                "objective='poisson' or 'gamma', for example."
+            )
+    claims, sizes = models.values()
+    if sizes.has_offset or sizes.encoder.offset_column is not None:
+        raise ValueError(
+            "severity: the size of a claim has no exposure, and this model was fitted with an "
+            "offset. Fit it without, with the numbers of claims as sample_weight."
+        )
+    column = claims.encoder.offset_column
+    bare = [replace(m, encoder=replace(m.encoder, offset_column=None)) for m in (claims, sizes)]
+    product = weighted_sum(bare, (1.0, 1.0), common_encoder([m.encoder for m in bare], MASSES))
+    if column is not None:
+        last = column._replace(place=product.encoder.n_features)  # features come first
+        product = replace(product, encoder=replace(product.encoder, offset_column=last))
+    return replace(
+        product,
+        intercepts=product.intercepts + np.log(loading),
+        has_offset=claims.has_offset,
+        evidence=Evidence(),
+    )

@@ -159,21 +159,15 @@ class Predictor:
         n_rows = sums.shape[1]
         if not self.tables:
             return
-        work = self._compiled_work(n_rows) or self._add_rows
+        loops, work = ACCOUNT.loops(n_rows, self.cells_per_row), self._add_rows
+        if loops is not None:
+            self._compiled = self._compiled or loops.CompiledTables(self.axes, self.tables)
+            work = self._compiled.add_rows
 
         def add_rows(rows: slice) -> None:
             work([column[rows] for column in columns], sums[:, rows])
 
         in_tasks(add_rows, n_rows)
-
-    def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_add_rows`` where that pays off, else None."""
-        module = ACCOUNT.loops(n_rows, self.cells_per_row)
-        if module is None or not self.tables:
-            return None
-        if self._compiled is None:
-            self._compiled = module.CompiledTables(self.axes, self.tables)
-        return self._compiled.add_rows
 
     def _add_rows(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
         nodes, fractions = self._locator.locate(columns)

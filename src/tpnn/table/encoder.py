@@ -346,16 +346,15 @@ class TableEncoder:
 
     def _column_words(self) -> str:
         """Say which columns a table to predict on needs, by position or by name."""
-        shown = f"{list(self.feature_names)[:10]}{self._offset_words()}"
+        column = self.offset_column
+        offset = "" if column is None else f", the offset is {column.words}"
+        shown = f"{list(self.feature_names)[:10]}{offset}"
         if self.kept is None:
             return f"The features are {shown}"
         all_columns = f"Pass all {self.n_columns} columns of fit in their order"
         if self.names is None:
             return f"{all_columns}, also those that the model does not use; it uses {shown}"
         return f"{all_columns}, or a table with names, which needs only {shown}"
-
-    def _offset_words(self) -> str:
-        return "" if self.offset_column is None else f", the offset is {self.offset_column.words}"
 
     def numbers(self, table: Table, feature: int) -> FloatArray:
         """Column as numbers of fit, (n_rows,): NaN is a missing value, inf an unseen level."""

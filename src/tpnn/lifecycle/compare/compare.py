@@ -28,9 +28,9 @@ from tpnn.lifecycle.compare.by_rows import (
     has_components,
 )
 from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows
-from tpnn.lifecycle.foreign.purified import purified, reweighted
+from tpnn.lifecycle.foreign.purified import purified, reweighted, sum_of_grids
 from tpnn.lifecycle.foreign.table_sum import TableSum, is_linear, sum_of_linear
-from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
+from tpnn.lifecycle.merge import as_model, check_alike, common_encoder
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence

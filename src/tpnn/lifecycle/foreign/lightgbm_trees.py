@@ -51,14 +51,6 @@ class Levels(NamedTuple):
     numbers: tuple[int, ...]  # of each level in LightGBM
 
 
-class _Place(NamedTuple):
-    """Where the values of a tree go."""
-
-    output: int
-    n_outputs: int
-    factor: float
-
-
 def sum_of_lightgbm(model: Any, table: Table, link: str | None) -> TreeSum:
     """Read a fitted estimator of LightGBM, or a Booster."""
     booster = getattr(model, "booster_", model)
@@ -77,7 +69,11 @@ def sum_of_lightgbm(model: Any, table: Table, link: str | None) -> TreeSum:
         link_of(_objective(head), LINKS_OF_OBJECTIVES, link),
         getattr(model, "classes_", ()),
         trees=[
-            _tree(fields, _Place(number % n_outputs, n_outputs, factor), levels)
+            _tree(
+                fields,
+                one_output(factor * _numbers(fields, "leaf_value"), number % n_outputs, n_outputs),
+                levels,
+            )
             for number, fields in enumerate(trees)
         ],
         intercept=np.zeros(n_outputs),
@@ -157,9 +153,7 @@ def _sets(fields: Fields) -> list[frozenset[int]]:
     return [set_bits(words[start:end]) for start, end in pairwise(bounds)]
 
 
-def _tree(fields: Fields, place: _Place, levels: Mapping[int, Levels]) -> ForeignTree:
-    leaves = place.factor * _numbers(fields, "leaf_value")
-    values = one_output(leaves, place.output, place.n_outputs)
+def _tree(fields: Fields, values: FloatArray, levels: Mapping[int, Levels]) -> ForeignTree:
     if int(fields["num_leaves"]) == 1:
         return ForeignTree([], np.zeros((0, 2), np.int32), values)
     sets = _sets(fields)

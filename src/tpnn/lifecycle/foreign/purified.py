@@ -20,6 +20,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.measure import purify_tables
+from tpnn.anova.trees import Trees
 from tpnn.lifecycle.foreign.table_sum import TableSum, level_axis, sum_of_tables
 from tpnn.loss.links import LINKS
 from tpnn.model.codec import storable_labels
@@ -289,12 +290,24 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
 
 def _sum_of_model(model: AnovaModel) -> TableSum:
     intercepts, tables = beside_trees(model)
+    trees = None if model.remainder is None else model.remainder.trees
+    return sum_of_grids(model, model.encoder, tables, intercepts, trees)
+
+
+def sum_of_grids(
+    like: AnovaModel,
+    encoder: TableEncoder,
+    grids: Mapping[Component, FloatArray],
+    intercepts: FloatArray,
+    trees: Trees | None,
+) -> TableSum:
+    """Sum of grids on common nodes and of trees, with the link and the outputs of a model."""
     return TableSum(
-        encoder=model.encoder,
-        tables={s: table[..., None] for s, table in tables.items()},
+        encoder=encoder,
+        tables={component: grid[..., None] for component, grid in grids.items()},
         intercept=intercepts[:, None],
-        link=model.link.name,
-        output_names=model.output_names,
-        classes=model.classes,
-        trees=None if model.remainder is None else model.remainder.trees,
+        link=like.link.name,
+        output_names=like.output_names,
+        classes=like.classes,
+        trees=trees,
     )
