@@ -45,6 +45,9 @@ def test_monitor_names_what_has_moved(folder: Path, capsys: pytest.CaptureFixtur
     alarms = json.loads(output.read_text())["alarms"]
     assert any("smooth" in words for words in alarms)
     assert capsys.readouterr().out.startswith(alarms[0] + "\n")
+    assert run("monitor", model, folder / "moved.csv", *old, "-o", folder / "drift.html") == 0
+    assert alarms[0] in (folder / "drift.html").read_text(encoding="utf-8")
+    capsys.readouterr()
     assert run("monitor", model, folder / "moved.csv") == 0  # beside the model's own masses
     assert any("smooth" in line for line in capsys.readouterr().out.splitlines()[:2])
 

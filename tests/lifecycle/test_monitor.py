@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -207,3 +209,43 @@ def test_bins_of_nodes_hold_tenths_of_the_mass() -> None:
 def test_a_rate_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="false_alarm_rate: must be a number above 0 and below 1"):
         monitor(mixed_model(1), None, mixed_rows(10), false_alarm_rate=0.0)
+
+
+@pytest.mark.parametrize("has_reference", [True, False])
+def test_bins_have_the_shares_behind_the_index(has_reference: bool) -> None:
+    """Of each sample they add up to 1, in words that differ, and the index is their sum."""
+    rng = np.random.default_rng(0)
+    old, new = rows(rng, 2000), rows(rng, 1000)
+    new["a"] += 0.5
+    old.loc[::10, "b"] = np.nan
+    found = monitor(table_model(old, 1), old if has_reference else None, new)
+    index = found.features.set_index("feature")["psi"]
+    for name, frame in found.bins.groupby("feature"):
+        p, q = frame["reference"].to_numpy(), frame["new"].to_numpy()
+        assert (p.sum(), q.sum()) == (pytest.approx(1), pytest.approx(1))
+        assert frame["bin"].is_unique
+        p, q = p.clip(1e-4), q.clip(1e-4)
+        assert index[name] == pytest.approx(((q - p) * np.log(q / p)).sum(), rel=1e-6)
+    levels = found.bins[found.bins["feature"] == "g"].set_index("bin")["new"]
+    assert levels.to_dict() == pytest.approx(new["g"].value_counts(normalize=True).to_dict())
+    assert "(missing)" in set(found.bins.loc[found.bins["feature"] == "b", "bin"])
+
+
+def test_the_page_begins_with_the_verdict(tmp_path: Path) -> None:
+    """And has a picture of the shifts and of each feature, the one that moved most first."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    rng = np.random.default_rng(0)
+    old, new = rows(rng, 2000), rows(rng, 1000)
+    new["b"] += 0.5
+    drift = monitor(additive(), old, new, additive().predict(new) + rng.normal(size=1000))
+    page = drift.to_html(tmp_path / "drift.html").path.read_text(encoding="utf-8")
+    assert f'<p class="lede">{drift.verdict}</p>' in page
+    ranked = drift.features.sort_values("p_value")["feature"].tolist()
+    assert ranked[0] == "b"
+    assert re.findall(r"<h3>(.*?)</h3>", page) == ["Shift by component", *ranked]
+    assert re.findall(r"<h2>(.*?)</h2>", page) == ["Score", "Targets", "Features"]
+    assert "&lt; 0.001" in page
+    several = random_model(3, 2, n_outputs=2)
+    table = rng.normal(size=(200, 3))
+    page = monitor(several, table, table + 1).to_html(tmp_path / "two.html").path.read_text()
+    assert re.findall(r"<h3>(.*?)</h3>", page)[:2] == list(several.output_names)

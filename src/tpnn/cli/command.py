@@ -202,7 +202,7 @@ def _add_monitor(commands: Any) -> None:
     )  # fmt: skip
     monitor.add_argument("--target", help="column with the true values, where they are known")
     monitor.add_argument("--event", metavar="COLUMN", help=EVENT)
-    monitor.add_argument("-o", "--output", metavar="FILE", help="JSON file with all figures")
+    monitor.add_argument("-o", "--output", metavar="FILE", help=PAGE_OR_JSON)
     _add_csv(monitor)
 
 

@@ -44,7 +44,7 @@ def _slices_words(found: Any) -> str:
 
 
 def run_monitor(options: argparse.Namespace) -> None:
-    """Print the alarms and how far features and scores have moved; write all of it as JSON."""
+    """Print the alarms and how far features and scores moved; write a page or JSON."""
     check_output(options.output, options.model, options.data)
     model = tpnn.load(options.model).model_
     old = None if options.reference is None else read_rows(model, options.reference, options)
@@ -55,7 +55,9 @@ def run_monitor(options: argparse.Namespace) -> None:
     _print_frame(found.features.sort_values("psi", ascending=False), "Features")
     _print_frame(found.score, "Mean raw score")
     _print_frame(found.calibration, "Targets")
-    if options.output is not None:
+    if options.output is not None and Path(options.output).suffix == ".html":
+        found.to_html(options.output)
+    elif options.output is not None:
         write_file(options.output, json.dumps(found.to_dict(), default=str).encode())
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.files import write_file
 from tpnn._utils.rules import SHARE, check_parameters
 from tpnn.explain.metrics.estimates import estimate
+from tpnn.explain.report import Report
 from tpnn.explain.report.static import counted, notebook
 from tpnn.export.sheets.card_use import stability_parts
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
+from tpnn.lifecycle.monitor_page import monitor_page
 from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
+from tpnn.table.words import MISSING_WORD, UNSEEN_WORD, node_words, value_word
 
 FALSE_ALARM_RATE = 0.05
 N_BINS = 10  # of a feature without levels; missing values have one more
@@ -35,6 +43,7 @@ class Shares(NamedTuple):
     new: FloatArray  # (n_bins,)
     n_reference: float  # number of reference rows; infinite if it is not known
     n_new: int  # number of new rows
+    words: tuple[str, ...] = ()  # (n_bins,): the bins
 
     def psi(self) -> float:
         """Return the population stability index, sum_b (q_b - p_b) log(q_b / p_b).
@@ -94,7 +103,19 @@ def shares_of_rows(feature: Feature, reference: FloatArray, new: FloatArray) -> 
         edges = np.unique(np.quantile(present, ranks)) if len(present) else np.empty(0)
     counts = [_counts(edges, column) for column in (reference, new)]
     p, q = (count / max(count.sum(), 1) for count in counts)
-    return Shares(p, q, len(reference), len(new))
+    words = ["", *map(str, feature.levels), UNSEEN_WORD]  # no row is below the first level
+    if not feature.levels:
+        words = _ranges(feature, edges)
+    return Shares(p, q, len(reference), len(new), (*words, MISSING_WORD))
+
+
+def _ranges(feature: Feature, edges: FloatArray) -> list[str]:
+    """Bins between edges in words."""
+    ends = [value_word(feature, edge) for edge in edges.tolist()]
+    if not ends:
+        return ["any value"]
+    between = [f"{low} to {high}" for low, high in pairwise(ends)]
+    return [f"up to {ends[0]}", *between, f"above {ends[-1]}"]
 
 
 def _counts(edges: FloatArray, column: FloatArray) -> FloatArray:
@@ -115,7 +136,15 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
         bins = np.append(axis.with_missing(regular, N_BINS), N_BINS + axis.has_missing)
     p = np.bincount(bins, np.append(axis.weights, 0.0)).astype(np.float64)
     q = np.bincount(bins, axis.masses_of(new)) / max(len(new), 1)
-    return Shares(p, q, n_reference, len(new))
+    nodes = node_words(axis)
+    words = [_span(nodes, np.flatnonzero(bins[:-1] == number)) for number in range(len(p) - 1)]
+    return Shares(p, q, n_reference, len(new), (*words, UNSEEN_WORD))
+
+
+def _span(words: Sequence[str], nodes: IntArray) -> str:
+    """First and last of some nodes in words; empty without any."""
+    ends = [words[node] for node in nodes[[0, -1]]] if len(nodes) else [""]
+    return " to ".join(dict.fromkeys(ends))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,6 +156,8 @@ class Drift:
     features : DataFrame
         For each feature that the model depends on its stability index ``psi``, the ``p_value`` of
         no drift, and ``alarm``.
+    bins : DataFrame
+        The share of the reference and of the new rows in each bin of each feature.
     components : DataFrame
         For each component, the remainder, and output, the ``shift`` of its mean from the reference
         to the new rows and its ``standard_error``. The shifts sum to that of the mean raw score.
@@ -147,6 +178,7 @@ class Drift:
     """
 
     features: pd.DataFrame
+    bins: pd.DataFrame
     components: pd.DataFrame
     score: pd.DataFrame
     calibration: pd.DataFrame
@@ -171,9 +203,14 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold."""
-        names = ("features", "components", "score", "calibration", "scores")
+        names = ("features", "bins", "components", "score", "calibration", "scores")
         frames = {name: getattr(self, name).to_dict("records") for name in names}
         return frames | {"alarms": list(self.alarms), "false_alarm_rate": self.false_alarm_rate}
+
+    def to_html(self, path: str | os.PathLike[str]) -> Report:
+        """Write one self-contained page: the verdict first, then what moved, drawn."""
+        write_file(path, monitor_page(self).encode())
+        return Report(Path(path))
 
 
 def monitor(
@@ -215,12 +252,13 @@ def monitor(
     Returns
     -------
     Drift
+        With ``to_dict()`` and ``to_html(path)``.
     """
     check_parameters({"false_alarm_rate": false_alarm_rate}, RULES)
     frozen = as_model(model)
     new = frozen.encoder.read(X_new)
     reference = None if X_reference is None else frozen.encoder.read(X_reference)
-    features = _features(frozen, reference, new)
+    features, bins = _features(frozen, reference, new)
     components, score = _shifts(frozen, reference, new)
     calibration, scores = _targets(frozen, new, y_new, offset)
     frames = {"feature": features, "score": score, "calibration": calibration}
@@ -233,6 +271,7 @@ def monitor(
         alarms += [f"{word} {name}".strip() for name in frame[frame["alarm"]].iloc[:, 0]]
     return Drift(
         features=features,
+        bins=bins,
         components=components,
         score=score,
         calibration=calibration,
@@ -261,8 +300,10 @@ def _reference_rows(model: AnovaModel) -> float:
     return np.inf if model.provenance is None else float(model.provenance.n_rows)
 
 
-def _features(model: AnovaModel, reference: Table | None, new: Table) -> pd.DataFrame:
-    """Stability index and p-value of every feature that the model depends on."""
+def _features(
+    model: AnovaModel, reference: Table | None, new: Table
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Stability index and p-value of every feature that the model depends on, and its bins."""
     encoder, names = model.encoder, model.required_features
     shares: list[Shares] = []
     for feature in map(model.feature_names.index, names):
@@ -273,11 +314,18 @@ def _features(model: AnovaModel, reference: Table | None, new: Table) -> pd.Data
         else:
             before = encoder.numbers(reference, feature)
             shares.append(shares_of_rows(encoder.features[feature], before, column))
-    return pd.DataFrame({
+    features = pd.DataFrame({
         "feature": names,
         "psi": [one.psi() for one in shares],
         "p_value": [one.p_value() for one in shares],
     })  # fmt: skip
+    lines = [
+        (name, *bin_)
+        for name, one in zip(names, shares, strict=True)
+        for bin_ in zip(one.words, one.reference, one.new, strict=True)
+        if bin_[1] or bin_[2]
+    ]
+    return features, pd.DataFrame(lines, columns=["feature", "bin", "reference", "new"])
 
 
 def _shifts(

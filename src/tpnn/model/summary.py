@@ -132,7 +132,7 @@ class Summary:
             f"{100 * line.share:.1f} %",
             "" if math.isnan(line.edf) else f"{line.edf:.1f}",
             "" if math.isnan(line.loss_without) else f"{line.loss_without:.5g}",
-            _p_value(line.p_value),
+            p_value_words(line.p_value),
             line.shape,
             "" if math.isnan(line.concurvity) else f"{line.concurvity:.2f}",
         ]
@@ -259,10 +259,10 @@ def _header(model: AnovaModel) -> dict[str, str]:
     return header
 
 
-def _p_value(value: float) -> str:
+def p_value_words(value: float) -> str:
     """Write a p-value.
 
-    >>> _p_value(1e-30), _p_value(0.0312), _p_value(float("nan"))
+    >>> p_value_words(1e-30), p_value_words(0.0312), p_value_words(float("nan"))
     ('< 0.001', '0.031', '')
     """
     if math.isnan(value):

@@ -58,7 +58,9 @@ def test_static_pages_have_no_violation(
     compared = tpnn.compare({"old": model, "new": model.edit("age", scale=0.5)}, X, y)
     compared.to_html(tmp_path / "compare.html")
     tpnn.validate(model, X, y, protected=["grade"]).to_html(tmp_path / "validate.html")
-    for name in ("compare", "validate"):
+    drift = tpnn.monitor(model, X[:250], X[250:].assign(age=X["age"] + 9), y[250:])
+    drift.to_html(tmp_path / "monitor.html")
+    for name in ("compare", "validate", "monitor"):
         driver.get((tmp_path / f"{name}.html").as_uri())
         for theme in ("light", "dark"):
             assert violations(driver, width, theme) == []

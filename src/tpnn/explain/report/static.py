@@ -16,6 +16,7 @@ import numpy as np
 
 from tpnn.explain.plots.style import load_pyplot
 from tpnn.explain.report.writing import PAGE, policy
+from tpnn.model.summary import p_value_words
 from tpnn.table.words import column
 
 if TYPE_CHECKING:
@@ -127,9 +128,11 @@ def _table(frame: pd.DataFrame) -> str:
 def _written(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Lines of a frame; numbers of a column have the same decimals, the largest four digits."""
     columns = []
-    for _, values in frame.items():
+    for name, values in frame.items():
         cells = list(values)
-        if cells and all(isinstance(x, Real) and not isinstance(x, Integral) for x in cells):
+        if name == "p_value":
+            cells = [Number(p_value_words(p)) for p in cells]
+        elif cells and all(isinstance(x, Real) and not isinstance(x, Integral) for x in cells):
             largest = max((abs(x) for x in cells if math.isfinite(x)), default=0.0)
             digits = 2 * 10.0 ** (math.floor(math.log10(largest)) - 3) if largest else 0.0
             cells = [Number(text) for text in column(cells, digits)]
