@@ -596,6 +596,7 @@ def with_trees(tmp_path: Path) -> Path:
         ("children", lambda places: places[:, :1], "every node must have two children"),
         ("children", lambda places: places * 0, "no two ways in a tree may meet"),
         ("values", lambda values: values * np.nan, "values of leaves must be finite"),
+        ("values", lambda values: 0 * values + 1e307, "raw scores must be finite"),
         ("values", lambda values: values[:, [0, 0]], "leaves must have all outputs"),
         ("values", lambda values: values[:1], "must consist of their nodes and leaves"),
     ],

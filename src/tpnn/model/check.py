@@ -193,9 +193,7 @@ def _check_components(model: AnovaModel) -> None:
         _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     finite = all(map(_is_finite, (*tables, *spreads, model.intercepts)))
     _require(finite, "tables, spreads and intercept must be finite")
-    with np.errstate(over="ignore"):
-        largest = sum(np.abs(array).max(initial=0.0) for array in (*tables, model.intercepts))
-    _require(math.isfinite(largest), "raw scores must be finite")
+    _check_sums(*tables, model.intercepts)
     negative = any((spread < 0).any() for spread in model.evidence.spreads or ())
     _require(not negative, "spreads must not be negative")
     are_shapes = set(model.shapes.values()) <= {*SHAPES, WRAPPED}
@@ -358,6 +356,14 @@ def _check_edits(model: AnovaModel, edits: EditLog) -> None:
         ) from error
 
 
+def _check_sums(*parts: RealArray, trees: Trees | None = None) -> None:
+    """Sums of parts and trees, and differences of two such sums, must be finite."""
+    largest = sum(float(np.abs(part).max(initial=0.0)) for part in parts)
+    if trees is not None:
+        largest += len(trees.roots) * float(np.abs(trees.values).max(initial=0.0))
+    _require(math.isfinite(2.0 * largest), "raw scores must be finite")
+
+
 def _check_remainder(model: AnovaModel, remainder: Remainder) -> None:
     outputs = model.intercepts.shape
     for component, table in zip(remainder.components, remainder.tables, strict=True):
@@ -370,6 +376,8 @@ def _check_remainder(model: AnovaModel, remainder: Remainder) -> None:
     numbers = (remainder.share, remainder.worth, *(found.share for found in remainder.largest))
     _require(all(map(math.isfinite, numbers)), "shares of the remainder must be finite")
     _check_trees(remainder.trees, model)
+    parts = *model.tables, model.intercepts, *remainder.tables, remainder.constants
+    _check_sums(*parts, trees=remainder.trees)
 
 
 def _check_trees(trees: Trees, model: AnovaModel) -> None:

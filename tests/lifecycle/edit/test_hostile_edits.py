@@ -118,6 +118,16 @@ def test_what_could_not_be_loaded_is_refused_when_it_is_made(
         edited_often()
 
 
+def test_neighbours_whose_difference_is_no_double_are_refused(
+    models: dict[int, AnovaModel],
+) -> None:
+    """Between two nodes a value is the first and a part of the difference."""
+    with pytest.raises(
+        ValueError, match=r"^edit: the model after it must be one that can be saved"
+    ):
+        models[1].edit("age", points=[[20.0, -1e308], [30.0, 1e308]])
+
+
 def test_no_edit_makes_more_nodes_than_a_file_may_have(models: dict[int, AnovaModel]) -> None:
     points = [[float(x), 0.1] for x in range(70_000)]
     with pytest.raises(ValueError, match=r"^points: a feature can have at most 65536 nodes"):
