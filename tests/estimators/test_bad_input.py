@@ -116,6 +116,14 @@ def test_targets_out_of_range(objective: str, target: np.ndarray, words: str) ->
         TPNNRegressor(**QUICK, objective=objective).fit(X, target)
 
 
+def test_targets_of_rows_that_count_are_not_all_0() -> None:
+    counts = np.arange(30.0) % 3
+    with pytest.raises(
+        ValueError, match=r"^y: the objective 'poisson' needs .* found values from 0"
+    ):
+        TPNNRegressor(**QUICK, objective="poisson").fit(X, counts, sample_weight=counts == 0)
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
@@ -149,6 +157,10 @@ def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -
             "times and events must be real numbers, found dates. Subtract the date at which",
         ),
         (np.column_stack([np.ones(30), np.zeros(30)]), "at least one event must be observed"),
+        (
+            pd.DataFrame({"until": np.ones(30), "event": ["died"] * 30}),
+            "times and events must be real numbers, found could not convert .*'died'. Pass the ti",
+        ),
     ],
 )
 def test_survival_targets(target: np.ndarray, words: str) -> None:

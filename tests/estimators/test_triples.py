@@ -162,7 +162,8 @@ def test_few_rows_get_few_nodes_of_pairs_and_triples_unless_they_are_given() -> 
     assert nodes(1000) == nodes(1000, n_copies=3) == [32, 20]
     assert nodes(64) == [32, 8]
     assert nodes(1000, max_nodes={1: 256, 2: 50, 3: 24}) == [50, 24]
-    assert dict(Grow().enough_nodes(2000)) == {3: 25}
+    assert dict(Grow().enough_nodes(2000, 1)) == {3: 25}
+    assert dict(Grow().enough_nodes(2000, 7)) == {2: 64, 3: 25}  # outputs share the cost
 
 
 @pytest.mark.parametrize("shape", ["increasing", "decreasing", "concave"])

@@ -455,7 +455,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         provenance = provenance_of(
             self._task, seen, seen_rows.digest(target_columns(y[: seen.n_rows])),
             asked | task.estimated,
-            fitted.events, task.objective.name, given.targets[0],
+            () if fitted.solved.problem.is_handful else fitted.events, task.objective.name,
+            given.targets[0],
         )  # fmt: skip
         model = replace(fitted.model, provenance=provenance)
         self._store(seen, model, fitted.events)

@@ -63,14 +63,16 @@ def estimate_memory(X: Any, y: Any = None, *, n_outputs: int | None = None, **se
     rows = n_rows * (BYTES_PER_VALUE * n_features + BYTES_PER_LANE * lanes)
     is_deep = not read.is_order_given and read.interactions.has_noise_floor
     boxes = n_features * min(n_rows / ROWS_OF_ALL_BOXES, 1.0) if is_deep else 0.0
-    grids = lanes * _grid_bytes(read, n_rows, n_features, is_deep)
+    grids = lanes * _grid_bytes(read, n_rows, n_features, outputs, is_deep)
     return int(BYTES_AT_LEAST + rows + BYTES_PER_DEEP_FEATURE * boxes + SHARE_OF_GRIDS * grids)
 
 
-def _grid_bytes(settings: Settings, n_rows: int, n_features: int, is_deep: bool) -> float:
+def _grid_bytes(
+    settings: Settings, n_rows: int, n_features: int, n_outputs: int, is_deep: bool
+) -> float:
     """Memory of the grids of all components in one lane."""
     solver, total = settings.solver, 0.0
-    few = solver.enough_nodes(n_rows)
+    few = solver.enough_nodes(n_rows, n_outputs)
     for order, most in nodes_by_order(n_features, settings).items():
         nodes = min(most, few.get(order, most))
         count = _usual_count(settings.interactions, order, n_features, is_deep)

@@ -37,7 +37,6 @@ CORE_SHARE = 0.998  # of the variance, after which a core is complete
 MOST_IN_CORE, MOST_IN_WHOLE = 24, 150  # components, beside a remainder and without one
 N_RANKING_BAGS = 2  # whose trees rank the components
 LARGEST_CORE_ORDER = 3
-FEWEST_ROWS = 100  # of which some are surely held out, or copied so often that all count
 DEEP_TIME_SHARE = 0.5  # of a limited time
 FIT_SHARES = tuple(share / 10 for share in range(11))  # candidate weights of the fitted core
 MOVES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate shares of the way to a better estimate
@@ -77,15 +76,7 @@ def is_deep(settings: Settings, problem: Problem) -> bool:
             'remainder="auto".'
         )
     is_free = asks or not settings.is_order_given
-    return is_free and not found and problem.base is None and _has_held_out(problem)
-
-
-def _has_held_out(problem: Problem) -> bool:
-    """Whether held-out rows can stop deep growth: a handful of rows is on both sides of a bag."""
-    rows = problem.rows
-    if rows.sizes.max() >= FEWEST_ROWS:
-        return True
-    return bool(((rows.validation > 0) & (rows.training == 0)).any())
+    return is_free and not found and problem.base is None and problem.has_held_out
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -231,7 +231,8 @@ def build(
     n_threads = threads_of(settings.n_jobs)
     problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)
     given_nodes = settings.max_nodes if isinstance(settings.max_nodes, Mapping) else {}
-    for order, most in settings.solver.enough_nodes(problem.distinct.size).items():
+    enough = settings.solver.enough_nodes(problem.distinct.size, task.objective.n_outputs)
+    for order, most in enough.items():
         are_kept = base is not None and base.keeps_nodes_of(order)
         if order in encoder.axes and order not in given_nodes and not are_kept:
             problem = problem.with_nodes(order, most)
@@ -503,9 +504,12 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
 def with_bands(solved: Solved, limits: Limits) -> Solved:
     """Add posteriors and tests of the components; if there are none, an event says why."""
     began, problem = time.monotonic(), solved.problem
-    n_rows = len(problem.rows.y)
+    n_rows, note = len(problem.rows.y), ""
+    if problem.is_handful:
+        note = f"no bands: {n_rows} rows, too few to hold any out"
     if n_rows > MOST_ROWS_OF_BANDS:
         note = f"no bands: {n_rows:,} rows, and memory for at most {MOST_ROWS_OF_BANDS:,}"
+    if note:
         event = Event(stage="bands", note=note, seconds=0.0)
         return replace(solved, events=[*solved.events, event])
     try:

@@ -119,12 +119,14 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         read = rows.checked(checked_targets)
         target, names = np.concatenate([target for target, _ in read]), read[0][1]
         objective = resolve(self.objective, target.shape[1])
+        weights = checked_weights(rows.sample_weight, len(target))
         check_range(target, objective)
+        check_range(target if weights is None else target[weights > 0], objective)
         if objective.is_estimated:
             given = (X, y, sample_weight, offset, groups)
             objective = self._estimated(warm, *given, X_val=X_val, y_val=y_val)
         _check_exposure(self.exposure, objective)
-        targets = rows.weighted(target, checked_weights(rows.sample_weight, len(target)))
+        targets = rows.weighted(target, weights)
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))

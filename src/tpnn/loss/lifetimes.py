@@ -122,8 +122,8 @@ def checked_survival(y: Any, objective: Objective) -> Lifetimes:
             columns = _real(np.asarray(y))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y: times and events must be real numbers, found {error}. Pass the time first, then 1 "
-            "for an event and 0 where none was observed."
+            f"y: times and events must be real numbers, found {error.__cause__ or error}. Pass the "
+            "time first, then 1 for an event and 0 where none was observed."
         ) from error
     alone = columns.ndim == 1
     if alone:

@@ -357,7 +357,7 @@ def _check_edits(model: AnovaModel, edits: EditLog) -> None:
 
 
 def _check_sums(*parts: RealArray, trees: Trees | None = None) -> None:
-    """Sums of parts and trees, and differences of two such sums, must be finite."""
+    """Refuse parts and trees whose sums, or differences of two sums, are no doubles."""
     largest = sum(float(np.abs(part).max(initial=0.0)) for part in parts)
     if trees is not None:
         largest += len(trees.roots) * float(np.abs(trees.values).max(initial=0.0))

@@ -43,7 +43,7 @@ NOTES = (
 NO_TESTS = (
     "Effective degrees of freedom, held-out losses, p-values and concurvity are not known: they "
     "need a model that was fitted with bands, and this one is a part of another, was edited, comes "
-    "from another library, or its fit left them out. Fit again."
+    "from another library, had a handful of rows, or its fit left them out. Fit again."
 )
 
 

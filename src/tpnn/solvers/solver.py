@@ -37,7 +37,7 @@ class Solver(Protocol):
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
         """Largest number of nodes per feature that is worth its cost, by order."""
 
-    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+    def enough_nodes(self, n_rows: float, n_outputs: int) -> Mapping[int, int]:
         """Nodes per feature beyond which more gain little on so many rows, by order."""
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:

@@ -105,7 +105,7 @@ class Descent(BaseEstimator):
         """Largest number of nodes per feature that is worth its cost, by order."""
         return FINEST_NODES
 
-    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+    def enough_nodes(self, n_rows: float, n_outputs: int) -> Mapping[int, int]:
         """Nodes per feature beyond which more gain little on so many rows, by order."""
         return {3: triple_nodes(n_rows)}
 

@@ -124,9 +124,10 @@ class Grow(BaseEstimator):
         factor = 2 if n_features <= FEW_FEATURES else 1
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
-    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
-        """Nodes per feature beyond which more gain little on so many rows, by order."""
-        pairs = {2: PAIR_NODES_OF_FEW_ROWS} if n_rows < FEW_ROWS else {}
+    def enough_nodes(self, n_rows: float, n_outputs: int) -> Mapping[int, int]:
+        """Nodes beyond which more gain little on so many rows, by order; outputs share the cost."""
+        few = PAIR_NODES_OF_FEW_ROWS if n_rows < FEW_ROWS else FINEST_NODES[2]
+        pairs = {2: few} if n_rows < FEW_ROWS or n_outputs > 1 else {}
         return pairs | {3: triple_nodes(n_rows)}
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:

@@ -43,6 +43,8 @@ from tpnn.table.table import Table
 Grids = Mapping[Component, FloatArray]
 
 ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
+HANDFUL = 10  # distinct rows
+SURELY_HELD_OUT = 100  # rows of which some are held out, or copied so often that all count
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,19 @@ class Problem:
     def trained_share(self) -> float:
         """Share of the rows that a bag trains on; 1 where others are held out of every bag."""
         return 1.0 if self.distinct.held_out is not None else 1 - self.bagging.validation_fraction
+
+    @property
+    def has_held_out(self) -> bool:
+        """Whether held-out rows can judge anything: a handful of rows is on both sides of a bag."""
+        rows = self.rows
+        if rows.sizes.max() >= SURELY_HELD_OUT:
+            return True
+        return bool(((rows.validation > 0) & (rows.training == 0)).any())
+
+    @property
+    def is_handful(self) -> bool:
+        """Whether nothing can be said of new rows: each row is as good as a value of the model."""
+        return len(self.rows.y) < HANDFUL and not self.has_held_out
 
     @property
     def n_bags(self) -> int:
