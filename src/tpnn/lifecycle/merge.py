@@ -122,15 +122,15 @@ def _common_feature(
     name: str, shares: Sequence[Share], orders: Sequence[int]
 ) -> tuple[Feature, dict[int, Axis]]:
     # a feature of which a fit saw missing values alone has no kind
-    known = [share for share in shares if not share.finest.is_empty]
-    kinds = {share.feature.kind for share in known}
+    with_values = [share for share in shares if not share.finest.is_empty]
+    kinds = {share.feature.kind for share in with_values}
     if len(kinds) > 1:
         raise ValueError(
             f"models: a feature must be of one kind in all of them, found {sorted(kinds)} for "
             f"{name!r}. Convert the column, and fit the models again."
         )
     kind = kinds.pop() if kinds else NUMBER
-    periods = {share.finest.values[-1] for share in known if kind == PERIODIC}
+    periods = {share.finest.values[-1] for share in with_values if kind == PERIODIC}
     if len(periods) > 1:
         raise ValueError(
             f"models: a periodic feature must have one period in all of them, found "

@@ -69,9 +69,9 @@ def check_model(model: AnovaModel) -> None:
         (model.edits, _check_edits),
         (model.remainder, _check_remainder),
     )
-    for part, check in optional:
-        if part is not None:
-            check(model, part)
+    for field, check in optional:
+        if field is not None:
+            check(model, field)
 
 
 def _require(holds: bool, rule: str) -> None:

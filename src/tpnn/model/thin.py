@@ -16,11 +16,12 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
-from tpnn.anova.measure import product_mean
+from tpnn.anova.measure import moved, product_mean
 from tpnn.anova.posterior import Posterior
 from tpnn.model.evidence import Calibration, Evidence, Scale
 from tpnn.model.remainder import weighted_parts
 from tpnn.table.axis import Axis
+from tpnn.table.encoder import TableEncoder
 
 if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
@@ -42,28 +43,10 @@ class Kept(NamedTuple):
         return np.append(self.regular, np.arange(self.axis.n_nodes)[self.axis.missing])
 
     @property
-    def lower(self) -> IntArray:
-        """Number among those that are left, of the one at or below each node."""
-        return np.searchsorted(self.nodes, np.arange(self.axis.n_nodes), side="right") - 1
-
-    @property
-    def fraction(self) -> FloatArray:
-        """How far each node lies towards the next one that is left, (M,)."""
-        below, nodes = self.nodes[self.lower], np.arange(self.axis.n_nodes)
-        above = self.nodes[np.minimum(self.lower + 1, len(self.nodes) - 1)]
-        values, fraction = self.axis.values / 2, np.zeros(len(nodes))  # no difference overflows
-        out = below != nodes
-        fraction[out] = (values[nodes[out]] - values[below[out]]) / (
-            values[above[out]] - values[below[out]]
-        )
-        return fraction
-
     def thin_axis(self) -> Axis:
         """Axis of these nodes; the mass of the others is shared by their neighbours."""
-        lower, fraction, weights = self.lower, self.fraction, self.axis.weights
-        masses: Any = np.bincount(lower, weights * (1 - fraction), len(self.nodes))
-        masses += np.bincount(lower + 1, weights * fraction, len(self.nodes) + 1)[:-1]
-        return replace(self.axis, values=self.axis.values[self.regular], weights=masses)
+        few = replace(self.axis, values=self.axis.values[self.regular])
+        return replace(few, weights=few.masses_of(self.axis.numbers, self.axis.weights)[:-1])
 
 
 def thinned(model: AnovaModel, thin: float) -> AnovaModel:
@@ -84,22 +67,24 @@ def thinned(model: AnovaModel, thin: float) -> AnovaModel:
     groups: list[Tables] = [dict(zip(model.components, model.tables, strict=True)), held]
     kept = _kept_nodes(model, [{s: t / spread for s, t in g.items()} for g in groups], thin / 2)
     rows = [{s: _rows(table, s, kept) for s, table in tables.items()} for tables in groups]
-    left = thin * spread - _deviation(groups, rows, kept)
+    axes = {order: list(axes) for order, axes in model.encoder.axes.items()}
+    for (order, feature), one in kept.items():
+        axes[order][feature] = one.thin_axis
+    encoder = replace(model.encoder, axes={d: tuple(a) for d, a in axes.items()})
+    encoders = encoder, model.encoder
+    left = thin * spread - _deviation(encoders, groups, rows)
     decimals = _decimals(2 * left / max(sum(map(len, groups)), 1))
     tables, of_trees = ({s: _rounded(t, decimals) for s, t in few.items()} for few in rows)
     n_cells = [sum(t.size for few in some for t in few.values()) for some in (groups, rows)]
-    off = _deviation(groups, [tables, of_trees], kept)
+    off = _deviation(encoders, groups, [tables, of_trees])
     print(
         f"thin={float(thin):g}: {n_cells[1]:,} of {n_cells[0]:,} values are left, with up to "
         f"{max(max(decimals), 0)} decimals; raw scores differ from the model's by at most "
         f"{_words(off)}, {float((off / spread).max()):.2g} of their spread."
     )
-    axes = {order: list(axes) for order, axes in model.encoder.axes.items()}
-    for (order, feature), one in kept.items():
-        axes[order][feature] = one.thin_axis()
     return replace(
         model,
-        encoder=replace(model.encoder, axes={d: tuple(a) for d, a in axes.items()}),
+        encoder=encoder,
         tables=tuple(tables.values()),
         basis=model.basis._replace(terms=None),
         evidence=_evidence(model, kept, decimals),
@@ -169,27 +154,20 @@ def _rows(table: Any, component: Component, kept: Mapping[tuple[int, int], Kept]
 
 
 def _deviation(
-    groups: Sequence[Tables], few: Sequence[Tables], kept: Mapping[tuple[int, int], Kept]
+    encoders: Sequence[TableEncoder], groups: Sequence[Tables], few: Sequence[Tables]
 ) -> FloatArray:
     """Sum over the components of how far each moves at most, (n_outputs,), at all old nodes.
 
-    Between the old nodes no component moves farther. The second of the groups is taken from the
-    first.
+    Between the old nodes no component moves farther. The encoders are the thin and the old one. The
+    second of the groups is taken from the first.
     """
-    moved: dict[Component, FloatArray] = {}
+    shifts: dict[Component, FloatArray] = {}
     for sign, old, new in zip((1, -1), groups, few, strict=True):
-        for component, table in new.items():
-            for place, feature in enumerate(component):
-                one = kept.get((len(component), feature))
-                if one is None:
-                    continue
-                share = one.fraction.reshape(-1, *[1] * (table.ndim - place - 1))
-                high = np.minimum(one.lower + 1, len(one.nodes) - 1)
-                low = table.take(one.lower, place)
-                table = low + share * (table.take(high, place) - low)
-            moved[component] = moved.get(component, 0.0) + sign * (table - old[component])
+        for s, table in new.items():
+            coarse, fine = ([each.axes[len(s)][j] for j in s] for each in encoders)
+            shifts[s] = shifts.get(s, 0.0) + sign * (moved(table, coarse, fine) - old[s])
     nothing = np.zeros(next(iter(groups[0].values())).shape[-1]) if groups[0] else np.zeros(1)
-    worst = [nothing, *(np.abs(one).reshape(-1, one.shape[-1]).max(0) for one in moved.values())]
+    worst = [nothing, *(np.abs(one).reshape(-1, one.shape[-1]).max(0) for one in shifts.values())]
     return np.asarray(sum(worst))
 
 

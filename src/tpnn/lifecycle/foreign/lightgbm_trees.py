@@ -65,7 +65,7 @@ def sum_of_lightgbm(model: Any, table: Table, link: str | None) -> TreeSum:
     factor = n_outputs / max(len(trees), 1) if "average_output" in first.splitlines() else 1.0
     return TreeSum.of(
         table,
-        {feature: known.labels for feature, known in levels.items()},
+        {feature: of_feature.labels for feature, of_feature in levels.items()},
         link_of(_objective(head), LINKS_OF_OBJECTIVES, link),
         getattr(model, "classes_", ()),
         trees=[
