@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -282,10 +283,7 @@ def _gap(values: FloatArray, inside: Any) -> float:
 
 def _masses(model: AnovaModel, component: Component) -> FloatArray:
     """Product of the masses of the nodes, (M_1, ..., M_d)."""
-    masses = np.ones(())
-    for axis in model.axes(component):
-        masses = np.multiply.outer(masses, axis.weights)
-    return np.asarray(masses)
+    return reduce(np.multiply.outer, [axis.weights for axis in model.axes(component)])
 
 
 def _pull(model: AnovaModel, X: Any, weights: FloatArray) -> dict[Component, FloatArray]:

@@ -87,6 +87,31 @@ def read_number(name: str, feature: Feature, value: Any, argument: str) -> float
     return round(1e6 * float(value)) / 1e6 if is_date else float(value)
 
 
+def read_range(name: str, feature: Feature, ends: Any, argument: str) -> tuple[float, float]:
+    """Smallest and largest number of a range of values; None is no end.
+
+    >>> read_range("age", Feature("number"), (None, 21), "between")
+    (-inf, 21.0)
+    """
+    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
+        raise ValueError(
+            f"{argument}: must be a pair, the smallest and the largest value of {name!r}, found "
+            f"{ends!r}. Pass (18, 21), for example; None is no limit."
+        )
+    low, high = (
+        far
+        if end is None or (isinstance(end, float) and end == far)
+        else read_number(name, feature, end, argument)
+        for end, far in zip(ends, (-math.inf, math.inf), strict=True)
+    )
+    if low > high:
+        raise ValueError(
+            f"{argument}: the first number must not exceed the second, found {tuple(ends)!r}. "
+            "Swap them."
+        )
+    return low, high
+
+
 def read_levels(
     name: str, feature: Feature, levels: Any, argument: str = "levels"
 ) -> tuple[int, ...]:

@@ -33,7 +33,9 @@ from tpnn.explain.plots.style import (
 )
 from tpnn.explain.report.static import Section, page, picture, pictures, table
 from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.regrid import lifted_tables
 from tpnn.table.axis import Axis
+from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import NUMBER, PERIODIC
 from tpnn.table.words import node_words
 
@@ -187,7 +189,8 @@ def _curve(comparison: Comparison, component: Component, output: int) -> str:
     names, nodes = comparison.difference.feature_names, with_rows(axis)
     (name,) = (names[feature] for feature in component)
     shown = _shown(*drawn_axes(comparison.difference, [name], [axis]))
-    reaches = [_reach(model, name, axis, output) for model in comparison.originals]
+    encoder = comparison.difference.encoder
+    reaches = [_reach(model, name, encoder, output) for model in comparison.originals]
     with_bands = all(reach is not None for reach in reaches)
     axes, limits = new_axes(None, shown), shown_range(shown, MAIN_RANKS)
     if heavy_tails(comparison.difference, [name], log_axes=True)[0]:
@@ -205,28 +208,20 @@ def _curve(comparison: Comparison, component: Component, output: int) -> str:
     return picture(_title(comparison, component, output), axes.figure)
 
 
-def _reach(model: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray | None:
+def _reach(model: AnovaModel, name: str, encoder: TableEncoder, output: int) -> FloatArray | None:
     """Half the width of a model's own band at common nodes.
 
     It is zero where the model has no main effect, and None where it has no band, for example
     because an edit made it void.
     """
-    posteriors = model.evidence.posteriors
-    if posteriors is None:
+    if model.evidence.posteriors is None:
         return None
-    names = model.component_names
-    if (name,) not in names:
-        return np.zeros(axis.n_nodes)
-    index = names.index((name,))
-    posterior = posteriors[index]
+    if (name,) not in model.component_names:
+        return np.zeros(encoder.axes[1][encoder.feature_names.index(name)].n_nodes)
+    place = model.component_names.index((name,))
+    posterior = model.evidence.posteriors[place]
     if posterior is None:
         return None
-    (own_axis,) = model.axes(model.components.components[index])
-    reach = posterior.uncertainty().half_widths()[..., output]
-    missing = reach[own_axis.missing][0] if own_axis.has_missing else 0.0
-    if axis.levels is None:
-        regular = np.interp(axis.values, own_axis.values, reach[own_axis.regular])
-    else:
-        by_level = dict(zip(own_axis.levels or (), reach, strict=False))
-        regular = np.array([by_level.get(level, 0.0) for level in axis.levels])
-    return axis.with_missing(regular, missing)
+    reaches = {model.components.components[place]: posterior.uncertainty().half_widths()}
+    (reach,) = lifted_tables(model, reaches, encoder).values()
+    return reach[..., output]

@@ -23,7 +23,7 @@ from tpnn.model.model import AnovaModel, changed
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import NOMINAL, ORDERED
-from tpnn.table.words import read_levels, read_number, value_word
+from tpnn.table.words import read_levels, read_range, value_word
 
 
 def with_values(axis: Axis, feature: Feature, values: Iterable[float]) -> Axis:
@@ -215,18 +215,7 @@ def _read_range(name: str, feature: Feature, axis: Axis, between: Any) -> tuple[
             f"between: {name!r} has levels, so the range {between!r} means nothing. Pass "
             f"levels={list(feature.levels[:2])!r}, for example."
         )
-    if not isinstance(between, Sequence) or isinstance(between, str) or len(between) != 2:
-        raise ValueError(
-            f"between: must be a pair, the smallest and the largest value of {name!r}, found "
-            f"{between!r}. Pass (18, 21), for example; None is no limit."
-        )
-    low = -np.inf if between[0] is None else read_number(name, feature, between[0], "between")
-    high = np.inf if between[1] is None else read_number(name, feature, between[1], "between")
-    if low > high:
-        raise ValueError(
-            f"between: the first number must not exceed the second, found {tuple(between)!r}. "
-            "Swap them."
-        )
+    low, high = read_range(name, feature, between, "between")
     nodes = axis.values
     if len(nodes) == 0 or high < nodes[0] or low > nodes[-1]:
         words = [value_word(feature, node) for node in nodes[[0, -1]]] if len(nodes) else ["no"] * 2
@@ -234,4 +223,4 @@ def _read_range(name: str, feature: Feature, axis: Axis, between: Any) -> tuple[
             f"between: must meet the values of {name!r} that the model knows, from {words[0]} to "
             f"{words[1]}, found {tuple(between)!r}. Choose a range among them."
         )
-    return float(low), float(high)
+    return low, high

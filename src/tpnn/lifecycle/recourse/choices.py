@@ -25,9 +25,9 @@ from tpnn.anova.boxes import Boxes
 from tpnn.anova.components import resolve_feature
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature, level_text
+from tpnn.table.encoder import Feature
 from tpnn.table.table import DATE, DURATION, NOMINAL
-from tpnn.table.words import SECONDS_PER_DAY
+from tpnn.table.words import SECONDS_PER_DAY, read_levels, read_range
 
 LEVEL_COST = 1.0  # of another level without order
 
@@ -123,39 +123,12 @@ def _limits(column: Feature, name: str, wanted: Any) -> Any:
     if column.levels:
         if wanted is None:
             return np.arange(float(len(column.levels)))
-        levels = [level_text(level) if column.are_text else level for level in column.levels]
-        asked = [level_text(level) if column.are_text else level for level in _listed(wanted)]
-        unknown = [level for level in asked if level not in levels]
-        if unknown or not asked:
-            raise ValueError(
-                f"ranges: that of {name!r} must list levels among {list(column.levels)[:5]}, found "
-                f"{wanted!r}. List the levels that it may take."
-            )
-        return np.array([float(levels.index(level)) for level in asked])
-    ends = (None, None) if wanted is None else tuple(_listed(wanted))
-    if len(ends) == 2:
-        low, high = (_number(column, end, side) for end, side in zip(ends, (-1, 1), strict=True))
-        if low <= high:
-            return low, high
-    raise ValueError(
-        f"ranges: that of {name!r} must be two values (low, high), None where there is no end, "
-        f"found {wanted!r}. Pass the smallest and the largest value that it may take."
-    )
+        return np.array(read_levels(name, column, _listed(wanted), "ranges"), np.float64)
+    return read_range(name, column, (None, None) if wanted is None else _listed(wanted), "ranges")
 
 
 def _listed(wanted: Any) -> Sequence[Any]:
     return [wanted] if isinstance(wanted, str) or not hasattr(wanted, "__iter__") else list(wanted)
-
-
-def _number(column: Feature, end: Any, side: int) -> float:
-    """End of a range as the number that the encoder would read."""
-    if end is None:
-        return side * np.inf
-    if column.kind == DATE:
-        return float(np.datetime64(end, "us").astype(np.int64)) / 1e6
-    if column.kind == DURATION:
-        return float(np.timedelta64(end, "us").astype(np.int64)) / 1e6
-    return float(end)
 
 
 def _level_values(axis: Axis, column: Feature, current: float, allowed: FloatArray) -> FloatArray:
