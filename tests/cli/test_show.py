@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +155,21 @@ def test_the_remainder_is_one_line_and_one_column(tmp_path: Path) -> None:
     rows = pd.read_csv(out)
     assert rows.columns[-1] == "remainder"
     assert rows.sum(axis=1).to_numpy() + model.intercept == pytest.approx(model.raw_scores(frame))
+
+
+def test_a_terminal_gets_a_table_and_a_pipe_gets_csv(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same names and, to three digits, the same numbers."""
+    model = folder / "model.tpnn"
+    assert run("explain", model) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run("explain", model) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == list(frame)
+    assert {line.index("  ") > 0 for line in lines} == {True}
+    cells = [re.split("  +", line) for line in lines]
+    assert [line[0] for line in cells] == frame["component"].tolist()
+    found = np.array([line[1:] for line in cells], float)
+    assert found == pytest.approx(frame.iloc[:, 1:].to_numpy(), abs=0.0051)

@@ -15,7 +15,7 @@ import tpnn
 
 TASKS = ("auto", "regression", "classification", "survival")
 PAGE_OR_JSON = "page (.html) or JSON file with all figures"
-TO_SCREEN = "CSV or Parquet file; by default CSV to the screen"
+TO_SCREEN = "CSV or Parquet file; by default a table on a terminal, and CSV into a pipe"
 EVENT = "for survival: column that is 1 where the event was observed, 0 where the row is censored"
 
 

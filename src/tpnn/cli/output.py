@@ -13,6 +13,7 @@ from typing import Any
 
 from tpnn._utils.files import is_stream, write_file
 from tpnn.cli.csv_files import is_parquet
+from tpnn.table.words import column
 
 Lines = Mapping[str, Sequence[Any]]  # columns of a table by name
 
@@ -35,13 +36,15 @@ def check_output(output: str | None, *inputs: str | None) -> None:
 
 
 def write_table(table: Lines, path: str | None) -> None:
-    """Write a table to a CSV or Parquet file, or as CSV to the screen."""
+    """Write a table to a CSV or Parquet file, or print it: for people on a terminal, else CSV."""
     if path is not None and is_parquet(path):
         import pandas as pd
 
         buffer = io.BytesIO()
         pd.DataFrame(table).to_parquet(buffer, index=False)
         write_file(path, buffer.getvalue())
+    elif path is None and sys.stdout.isatty():
+        print_table(table)
     elif path is None:
         _write_csv(table, sys.stdout)
     else:
@@ -93,13 +96,13 @@ def printable(line: str) -> str:
 
 
 def print_table(table: Lines) -> None:
-    """Print a table with aligned columns, numbers with four digits."""
-    columns = [[name, *map(_cell, values)] for name, values in table.items()]
-    widths = [max(map(len, column)) for column in columns]
-    for cells in zip(*columns, strict=True):
-        line = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-        print(printable(line))
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """Print a table with aligned columns, the numbers of each with the same decimals."""
+    columns = []
+    for name, values in table.items():
+        are_numbers = all(isinstance(value, int | float) for value in values)
+        words = column(list(values)) if are_numbers else list(map(str, values))
+        cells = [printable(cell) for cell in (name, *words)]
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if are_numbers else cell.ljust(width) for cell in cells])
+    for line in zip(*columns, strict=True):
+        print("  ".join(line).rstrip())
