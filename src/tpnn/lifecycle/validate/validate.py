@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,7 @@ from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.monitor import FALSE_ALARM_RATE, RULES, holm
+from tpnn.lifecycle.validate.challenger import Challenge, challenged
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
 from tpnn.model.model import AnovaModel, part_names, part_scores
@@ -132,6 +133,13 @@ def _binned(feature: Feature, column: FloatArray) -> tuple[IntArray, list[str]]:
 NOISE_RULES = {"noise": Rule("a finite number of at least 0", is_not_negative, NOISE)}
 
 
+class ValidationSettings(TypedDict, total=False):
+    """Settings of a validation that have a usual value."""
+
+    false_alarm_rate: float
+    noise: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Validation:
     """What ``tpnn.validate`` measured.
@@ -166,6 +174,8 @@ class Validation:
     sheets : dict of str to DataFrame
         Of a score card its points with counts and its cut-offs, of rating tables all tables and the
         steps to them; empty for other models.
+    challenge : Challenge, optional
+        The model beside its challenger: ``scores``, ``about`` and ``price``, a sentence.
     """
 
     scores: pd.DataFrame
@@ -178,6 +188,7 @@ class Validation:
     facts: Mapping[str, Any]
     false_alarm_rate: float
     sheets: Mapping[str, pd.DataFrame]
+    challenge: Challenge | None = None
 
     def __repr__(self) -> str:
         return f"Validation({self.facts['rows']} rows, {len(self.slices)} weak slices)"
@@ -210,6 +221,9 @@ class Validation:
         empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
         rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
                 "robustness": self.robustness.to_dict()}  # fmt: skip
+        if self.challenge is not None:
+            rest["challenger"] = {"about": self.challenge.about, "price": self.challenge.price,
+                                  "scores": _records(self.challenge.scores)}  # fmt: skip
         rest["sheets"] = {name: _records(frame) for name, frame in self.sheets.items()}
         return {"facts": finite(dict(self.facts)), **tables, **rest, "to_write": empty}
 
@@ -231,8 +245,8 @@ def validate(
     *,
     offset: Any = None,
     power: float | None = None,
-    false_alarm_rate: float = FALSE_ALARM_RATE,
-    noise: float = NOISE,
+    challenger: Any = None,
+    **settings: Unpack[ValidationSettings],
 ) -> Validation:
     """Measure what a validator asks of a model, on rows that it has not seen.
 
@@ -249,26 +263,32 @@ def validate(
         Known part of the raw score of each row.
     power : float, optional
         Score by the Tweedie deviance of this power instead of the loss of the fit.
-    false_alarm_rate : float, default=0.05
-        Chance of any weak slice where the model is right everywhere.
-    noise : float, default=0.05
-        Standard deviation of the noise that is added to numbers, and how far each of them moves in
-        the worst case, as a share of the distance from the lower to the upper tenth of its
-        training rows.
+    challenger : True, model, function or array of shape (n_rows,), optional
+        A model that need not be readable, or its predictions, to state the price of readability.
+        True is gradient boosting by scikit-learn, fitted to the rows of ``model`` if that is an
+        estimator that was fitted in this process, else to four fifths of X at a time.
+    **settings
+        ``false_alarm_rate`` (0.05) is the chance of any weak slice where the model is right
+        everywhere. ``noise`` (0.05) is the standard deviation of the noise that is added to
+        numbers, and how far each of them moves in the worst case, as a share of the distance from
+        the lower to the upper tenth of its training rows.
 
     Returns
     -------
     Validation
         With ``to_dict()``, ``to_json(path)`` and ``to_html(path)``.
     """
-    check_parameters({"noise": noise, "false_alarm_rate": false_alarm_rate}, RULES | NOISE_RULES)
+    noise, rate = settings.pop("noise", NOISE), settings.pop("false_alarm_rate", FALSE_ALARM_RATE)
+    if settings:
+        raise TypeError(f"validate: there is no argument {next(iter(settings))!r}. Leave it out.")
+    check_parameters({"noise": noise, "false_alarm_rate": rate}, RULES | NOISE_RULES)
     frozen = as_model(model)
     table = frozen.encoder.read(X)
     # Points of rows tie, and the sum of the card's components would break ties by rounding.
     is_card = isinstance(model, ScoreCard)
     raw = model.log_odds(table) if is_card else frozen.raw_scores(table, offset)
     task = with_power(frozen.task, power).told(y)
-    slices, n_slices = weak_slices(frozen, table, y, raw, false_alarm_rate)
+    slices, n_slices = weak_slices(frozen, table, y, raw, rate)
     attributes = attributes_of(X, protected, len(raw))
     groups, parts = group_differences(frozen, table, raw, attributes)
     return Validation(
@@ -280,8 +300,9 @@ def validate(
         groups=groups,
         group_components=parts,
         facts=_facts(frozen, len(raw)),
-        false_alarm_rate=false_alarm_rate,
+        false_alarm_rate=rate,
         sheets=_sheets(model, X, y),
+        challenge=challenged(model, frozen, X, y, offset, challenger),
     )
 
 

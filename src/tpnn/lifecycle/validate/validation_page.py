@@ -46,9 +46,13 @@ def validation_page(validation: Validation) -> str:
     settings = {**validation.facts, **validation.facts["provenance"].get("settings", {})}
     lines = [(name, _setting(value)) for name, value in settings.items() if name != "provenance"]
     rate = f"{100 * validation.false_alarm_rate:g} %"
+    challenge = validation.challenge
     sections = [
         Section("Scores", "On rows that the model has not seen, with confidence intervals of 95 %.",
                 (table(validation.scores),)),
+        *([] if challenge is None else [
+            Section("Challenger", f"{challenge.price} The challenger is {challenge.about}.",
+                    (table(challenge.scores),))]),
         Section("Calibration", "Mean prediction and mean target, from the smallest to the largest "
                 "prediction.",
                 (pictures(_curves(validation.calibration)), table(validation.calibration))),
