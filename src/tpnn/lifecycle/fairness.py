@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -24,6 +23,7 @@ from tpnn._utils.rules import COUNT, Rule, check_parameters, is_finite, one_of
 from tpnn.anova.components import Component
 from tpnn.anova.measure import part_of
 from tpnn.explain.metrics.estimates import area_estimate
+from tpnn.export.sheets.tidy import cell_masses
 from tpnn.lifecycle.foreign.purified import purify
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.validate.validate import attributes_of, group_differences
@@ -103,7 +103,7 @@ class Fairness:
         check_parameters({"gap": gap}, {"gap": Rule("a finite number", is_finite, 0.0)})
         inside = self._inside(group, attribute)
         pull = _pull(self.model, self.X, np.where(inside, 1 / inside.sum(), -1 / (~inside).sum()))
-        squares = [(d**2 * _masses(self.model, s)).sum() for s, d in pull.items()]
+        squares = [(d**2 * cell_masses(self.model.axes(s))).sum() for s, d in pull.items()]
         if not sum(squares):
             raise ValueError(
                 f"group: no component of the model tells {group!r} from the other rows, so its gap "
@@ -281,11 +281,6 @@ def _gap(values: FloatArray, inside: Any) -> float:
     return float(values[inside].mean() - values[~inside].mean())
 
 
-def _masses(model: AnovaModel, component: Component) -> FloatArray:
-    """Product of the masses of the nodes, (M_1, ..., M_d)."""
-    return reduce(np.multiply.outer, [axis.weights for axis in model.axes(component)])
-
-
 def _pull(model: AnovaModel, X: Any, weights: FloatArray) -> dict[Component, FloatArray]:
     """Pure part of a_S / m_S for each component, where rows with these weights add up to a_S."""
     columns = model.encoder.columns(model.encoder.read(X))
@@ -302,7 +297,7 @@ def _pull(model: AnovaModel, X: Any, weights: FloatArray) -> dict[Component, Flo
                 shares = shares * (fraction if up else 1 - fraction)
             sums += np.bincount(np.ravel_multi_index(nodes, shape), shares, minlength=len(sums))
         inner = sums.reshape(shape)[tuple(slice(axis.n_nodes) for axis in axes)]
-        masses = _masses(model, component)
+        masses = cell_masses(axes)
         ratio = np.divide(inner, masses, out=np.zeros_like(inner), where=masses > 0)
         pull[component] = part_of(ratio, [axis.weights for axis in axes], range(len(axes)))
     return pull
