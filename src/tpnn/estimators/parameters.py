@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
-from tpnn._utils.rules import FLAG, Rule, is_count, is_number, is_positive, is_whole, one_of
+from tpnn._utils.rules import FLAG, SHARE, Rule, is_count, is_number, is_positive, is_whole, one_of
 from tpnn.anova.shapes import SHAPES, WRAPPED
 from tpnn.loss.objectives import (
     OF_REGRESSION,
@@ -163,11 +163,7 @@ PARAMETERS: dict[str, Parameter] = {
         best.""",
     ),
     "max_components": Parameter(
-        Rule(
-            "None or a whole number of at least 1",
-            lambda value: value is None or is_count(value),
-            30,
-        ),
+        Rule("None or a whole number of at least 1", lambda x: x is None or is_count(x), 30),
         "int, optional",
         """Largest number of components of the model; by default only the interactions are limited,
         to 500 of each order. The components that contribute most to the fit of held-out rows are
@@ -242,11 +238,7 @@ PARAMETERS: dict[str, Parameter] = {
         "Largest number of nodes per feature; interactions use fewer.",
     ),
     "validation_fraction": Parameter(
-        Rule(
-            "a number between 0 and 1, both excluded",
-            lambda value: is_positive(value) and value < 1,
-            0.1,
-        ),
+        SHARE,
         "float, default=0.1",
         "Share of the rows that each bag holds out for early stopping.",
     ),
@@ -257,11 +249,7 @@ PARAMETERS: dict[str, Parameter] = {
         Without it the model is the same, bit for bit, but explanations of it have no bands.""",
     ),
     "remainder": Parameter(
-        Rule(
-            '"auto", True or False',
-            lambda value: one_of("auto")(value) or FLAG.holds(value),
-            "auto",
-        ),
+        Rule('"auto", True or False', lambda x: one_of("auto")(x) or FLAG.holds(x), "auto"),
         '{"auto", True, False}, default="auto"',
         """Whether the model may have a remainder besides its components. Where a fit finds its
         components by itself, deep trees find them: the largest components of the trees, about two
@@ -279,7 +267,7 @@ PARAMETERS: dict[str, Parameter] = {
     "n_jobs": Parameter(
         Rule(
             "None or a whole number other than 0",
-            lambda value: value is None or (is_whole(value) and value != 0),
+            lambda x: x is None or (is_whole(x) and x != 0),
             -1,
         ),
         "int, optional",
@@ -287,11 +275,7 @@ PARAMETERS: dict[str, Parameter] = {
         container's quota counts. The model does not depend on it.""",
     ),
     "time_limit": Parameter(
-        Rule(
-            "None or a positive number of seconds",
-            lambda value: value is None or is_positive(value),
-            60.0,
-        ),
+        Rule("None or a positive number of seconds", lambda x: x is None or is_positive(x), 60.0),
         "float, optional",
         """Seconds after which the fit ends with the best model so far; it covers search, training,
         purification and selection, and ``history_`` says what was cut short.""",
