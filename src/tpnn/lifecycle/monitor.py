@@ -22,7 +22,7 @@ from tpnn.export.sheets.card_use import stability_parts
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.monitor_page import monitor_page
-from tpnn.model.model import AnovaModel, part_names, part_scores
+from tpnn.model.model import AnovaModel, part_names, row_scores
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
@@ -332,9 +332,9 @@ def _shifts(
     model: AnovaModel, X_reference: Table | None, X_new: Table
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Shift of each component's mean, and of the mean raw score."""
-    new = _scores(model, X_new)
+    new = row_scores(model, X_new)
     shape = (1, *new.shape[1:])
-    reference = np.zeros(shape) if X_reference is None else _scores(model, X_reference)
+    reference = np.zeros(shape) if X_reference is None else row_scores(model, X_reference)
     n_reference = _reference_rows(model) if X_reference is None else len(reference)
     spread = _squares(new) if X_reference is None else _squares(reference)
     shift = new.mean(0) - reference.mean(0)  # (n_components, n_outputs)
@@ -374,12 +374,6 @@ def _mean_p_values(new: FloatArray, reference: FloatArray, n_reference: float) -
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(shift > 0, shift / error, 0.0)
     return np.asarray(2 * ndtr(-ratio))
-
-
-def _scores(model: AnovaModel, X: Any) -> FloatArray:
-    """Scores of the components and of the remainder, (n_rows, n_components[ + 1], n_outputs)."""
-    scores = part_scores(model, model.encoder.columns(model.encoder.read(X)))
-    return scores if len(model.intercepts) > 1 else scores[..., None]
 
 
 def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn.model.loading import Loaded, LoadedClassifier, load
-from tpnn.model.model import AnovaModel, part_names, part_scores
+from tpnn.model.model import AnovaModel, part_names, row_scores
 
 FLAVOR, FILE = "tpnn", "model.tpnn"
 OUTPUTS = ("predictions", "probabilities", "contributions")
@@ -154,12 +154,11 @@ class Served:
 
 def _contributions(model: AnovaModel, X: Any) -> dict[str, Any]:
     """Intercept, components and remainder of each row by name; their sum is the raw score."""
-    scores = part_scores(model, model.encoder.columns(model.encoder.read(X)))
-    by_output = scores.reshape(*scores.shape[:2], -1)  # (n, n_parts, K)
+    scores = row_scores(model, X)  # (n, n_parts, K)
     names, outputs = ["intercept", *part_names(model)], model.output_names or [""]
     columns = {}
     for k, output in enumerate(outputs):
-        values = [np.full(len(scores), model.intercepts[k]), *by_output[..., k].T]
+        values = [np.full(len(scores), model.intercepts[k]), *scores[..., k].T]
         for name, column in zip(names, values, strict=True):
             columns[f"{name}: {output}" if output else name] = column
     return columns

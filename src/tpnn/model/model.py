@@ -498,6 +498,12 @@ def part_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
     return np.concatenate([scores, rest[:, None]], axis=1)
 
 
+def row_scores(model: AnovaModel, X: Any) -> FloatArray:
+    """``part_scores`` of a table, with the outputs last also where there is one output."""
+    scores = part_scores(model, model.encoder.columns(model.encoder.read(X)))
+    return scores.reshape(*scores.shape[:2], len(model.intercepts))
+
+
 def part_names(model: AnovaModel) -> list[str]:
     """Names of what ``part_scores`` has a column for: features joined by " x ", the remainder."""
     names = [" x ".join(names) for names in model.component_names]

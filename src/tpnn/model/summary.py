@@ -20,6 +20,7 @@ from tpnn.anova.importance import importance, importance_interval, variance
 from tpnn.model.evidence import ComponentTest
 from tpnn.model.remainder import weighted_parts
 from tpnn.table.columns import require_pandas
+from tpnn.table.words import value_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -331,11 +332,9 @@ def _features(model: AnovaModel) -> str:
         if feature.levels:
             shown = ", ".join(map(str, feature.levels[:MOST_LEVELS]))
             values = shown + (", ..." if len(feature.levels) > MOST_LEVELS else "")
-        elif feature.kind == "date" and not axis.is_empty:
-            ends = np.array(axis.values[[0, -1]] * 1e6, "datetime64[us]").astype("datetime64[D]")
-            values = f"{ends[0]} to {ends[1]}"
         else:
-            values = "" if axis.is_empty else f"{axis.values[0]:.6g} to {axis.values[-1]:.6g}"
+            ends = () if axis.is_empty else axis.values[[0, -1]]
+            values = " to ".join(value_word(feature, end) for end in ends)
         lines.append((name, feature.kind, values, "yes" if axis.has_missing else "no"))
     return _table(("feature", "kind", "values in the fit", "gaps in the fit"), lines)
 

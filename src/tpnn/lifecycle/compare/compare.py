@@ -38,9 +38,9 @@ from tpnn.model.model import (
     AnovaModel,
     beside_trees,
     changed,
-    part_scores,
     pruned,
     restricted,
+    row_scores,
     tables_by_component,
 )
 from tpnn.model.regrid import lifted_tables, lifted_trees, reweighted_trees, sum_of_trees
@@ -432,9 +432,8 @@ def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:
 
     They are zero for what the model lacks.
     """
-    in_order = part_scores(model, model.encoder.columns(model.encoder.read(X)))
+    in_order = row_scores(model, X)
     scores = np.zeros((len(in_order), len(components) + 1, len(model.intercepts)))
     places = [components.components.index(component) for component in model.components]
-    shape = (*in_order.shape[:2], len(model.intercepts))
-    scores[:, [*places, len(components)][: shape[1]]] = in_order.reshape(shape)
+    scores[:, [*places, len(components)][: in_order.shape[1]]] = in_order
     return scores
