@@ -81,6 +81,11 @@ class Case:
         return self.container in NAMED
 
     @property
+    def counted(self) -> list[int]:
+        """Rows with a weight."""
+        return [row for row in range(self.n_rows) if self.weights is None or self.weights[row] > 0]
+
+    @property
     def lacks(self) -> str | None:
         """Library that the case needs and that is not installed here."""
         if self.container not in INSTALLED:

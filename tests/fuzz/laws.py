@@ -215,8 +215,7 @@ def fresh_rows(trial: Trial) -> None:
 
 def _unseen(case: Case, feature: int, column: Column) -> Numbers:
     """Find the rows whose value is missing or a level, and was in no row of fit that counts."""
-    weights = np.ones(case.n_rows) if case.weights is None else case.weights
-    trained = [v for v, w in zip(case.columns[feature].values, weights, strict=True) if w > 0]
+    trained = case.columns[feature].take(case.counted).values
     has_levels = column.kind in (*kinds.LABELS, kinds.ORDERED)
     if column.levels and not isinstance(column.levels[0], str):
         has_levels = case.container in WITH_CATEGORIES  # elsewhere they are numbers
@@ -401,6 +400,6 @@ def trial_of(case: Case) -> Trial:
 def _fitting(case: Case, fresh: Sequence[Column]) -> tuple[Column, ...]:
     """Rows to predict on that can be read: a column that fit saw empty has no kind."""
     return tuple(
-        replace(new, values=[None] * N_FRESH) if not old.known() else new
+        replace(new, values=[None] * N_FRESH) if not old.take(case.counted).known() else new
         for old, new in zip(case.columns, fresh, strict=True)
     )
