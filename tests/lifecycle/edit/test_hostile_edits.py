@@ -132,3 +132,10 @@ def test_no_edit_makes_more_nodes_than_a_file_may_have(models: dict[int, AnovaMo
     points = [[float(x), 0.1] for x in range(70_000)]
     with pytest.raises(ValueError, match=r"^points: a feature can have at most 65536 nodes"):
         models[1].edit("income", points=points)
+
+
+def test_an_edit_by_a_huge_number_leaves_a_unique_model(models: dict[int, AnovaModel]) -> None:
+    """What it rounds in a pair is small beside the number, and large beside the pair."""
+    where = {"age": (30.0, 30.0001)}
+    edited = models[2].edit(("age", "income"), limit=(1e9, None), between=where)
+    assert edited.edit("age", flatten=True).identifiability_error() <= 1e-12

@@ -134,6 +134,7 @@ def _plus(
     subsets = ComponentSet((component,)).with_subsets()
     zeros = model.encoder.zeros(subsets, len(model.intercepts))
     shift, parts = purify_tables(zeros | {component: added}, model.encoder.axes)
+    rest, parts = purify_tables(parts, model.encoder.axes)  # means of the rounding of large numbers
     outputs = range(len(model.intercepts))  # each with a unit of its own
     rounding = np.array(
         [rounding_error([t[..., k] for t in (*model.tables, added)]) for k in outputs]
@@ -151,7 +152,7 @@ def _plus(
             _unless_rounding(tables[s] + kept[s], rounding) if s in kept else tables[s]
             for s in components
         ),
-        intercepts=model.intercepts + shift,
+        intercepts=model.intercepts + shift + rest,
         evidence=Evidence(
             spreads=old.spreads and tuple(spreads[s] for s in components),
             posteriors=old.posteriors and tuple(posteriors.get(s) for s in components),
