@@ -296,6 +296,18 @@ def test_char_columns_of_postgres_keep_the_blanks_that_levels_have(postgres: Run
     assert postgres(query, asked)[:, 1].tolist() == pytest.approx(expected.tolist(), abs=1e-12)
 
 
+def test_numerics_of_postgres_beyond_the_doubles_disturb_no_other_row(postgres: Runner) -> None:
+    model = main_effects(pd.DataFrame({"x": [*np.arange(50.0), np.nan]}))
+    texts = ["1e400", "-1e400", "1e-400", "NaN", "7.5", "1.7976931348623157e308"]
+    asked = pd.DataFrame({"id": np.arange(6), "x": texts})
+    query = model.to_sql("postgres", key="id").replace(
+        'FROM "loans"', 'FROM (SELECT "id", CAST("x" AS NUMERIC) AS "x" FROM "loans") AS t --'
+    )
+    truth = model.raw_scores(pd.DataFrame({"x": [0.0, np.nan, 7.5, 1.7976931348623157e308]}))
+    answer = postgres(query, asked)[:, 1].tolist()
+    assert answer == [None, None, *[pytest.approx(score, abs=1e-12) for score in truth]]
+
+
 def test_tiny_fractions_do_not_fail_in_postgres(postgres: Runner) -> None:
     """A product of two of them is below the smallest double, which is an error there."""
     steps = np.arange(49.0)

@@ -12,6 +12,7 @@ from tpnn.table.table import DATE, DURATION
 
 LARGEST_DOUBLE = "1.7976931348623157e308"
 NUMBERS_PER_LINE = 8
+PLAIN_CAST = "CAST({x} AS {double})"
 MAX_NAME_BYTES = 63  # of a column; PostgreSQL cuts longer names
 
 
@@ -110,17 +111,19 @@ class Dialect:
     fence: str = ""  # behind a step, so that the next one does not compute it again
     collation: str = ""  # makes text compare byte by byte
     answers_first: bool = False  # whether each question of trees gets a column
-    number_cast: str = "CAST({x} AS {double})"  # a column {x} as a double, infinite if refused
+    number_cast: str = PLAIN_CAST  # a column {x} as a double, infinite if refused
     blank_text: str = "CAST({x} AS {string})"  # a column {x} as text, trailing blanks included
     floor: str = "FLOOR({x})"  # largest whole number that is not above {x}
     fraction: str = "{above} / {step}"  # of a step, with {tiny} much below every step
 
     def number(self, column: str, may_be_boolean: bool) -> str:
         """Column as a double, NULL where it is missing."""
+        cast = self.number_cast
         if may_be_boolean and self.boolean_by_text:
             text = f"CAST({column} AS {self.string})"
             column = f"CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END"
-        return self.without_nan.format(x=self.number_cast.format(x=column, double=self.double))
+            cast = PLAIN_CAST
+        return self.without_nan.format(x=cast.format(x=column, double=self.double))
 
 
 def _width_bucket(x: str, nodes: Sequence[float]) -> str:
@@ -142,8 +145,15 @@ _SQLITE_DATE = (
     " + SUBSTR(SUBSTR({x}, 21, 6) || '000000', 1, 6)) / 1e6, 9e999) ELSE 9e999 END"
 )
 
+# A numeric beyond the doubles would fail the whole query; NaN is the largest number there.
+_POSTGRES_NUMBER = (
+    f"CASE WHEN ABS({{x}}) > {LARGEST_DOUBLE} AND {{x}} <> CAST('NaN' AS NUMERIC) THEN 'Infinity'"
+    " WHEN ABS({x}) < 5e-324 THEN 0 ELSE CAST({x} AS {double}) END"
+)
+
 DIALECTS = {
     "postgres": Dialect(
+        number_cast=_POSTGRES_NUMBER,
         double="DOUBLE PRECISION",
         string="TEXT",
         column=cut_name,
