@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.explain.report.browser import open_page, wait_until_ready
 from tests.explain.report.editing import check_page, choose, explain_edit, exported, fill, opened
-from tpnn import AnovaModel
+from tpnn import AnovaModel, TPNNRegressor
 from tpnn.explain.report import write_report
 from tpnn.lifecycle.edit.edit import replay
 from tpnn.model.edit_log import digest
@@ -114,6 +115,27 @@ def test_an_edit_by_dragging(
     check_page(driver, model, rows)
     assert not driver.find_element("id", "edits").is_displayed()
     assert driver.find_element("id", "prediction").text == before
+
+
+def test_edits_of_a_periodic_feature_go_round(
+    fast: Any, driver: Any, downloads: Path, tmp_path: Path
+) -> None:
+    """An edited axis still wraps, and the brush reaches over the end of the period."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"hour": rng.uniform(0, 24, 300), "load": rng.normal(size=300)})
+    y = np.cos(2 * np.pi * X["hour"] / 24) + X["load"]
+    model = TPNNRegressor(**fast, periodic={"hour": 24}).fit(X, y).model_
+    later = X.assign(hour=X["hour"] + 48)
+    rows = opened(model, later, driver, tmp_path / "page.html")
+    choose(driver, "hour")
+    fill(driver, edit_from=3.5, edit_to=8.25, operation="add", edit_value=0.5)
+    drag(driver, 0, 40)
+    exported(driver, downloads)
+    edits = json.loads((downloads / "edits.json").read_text())["edits"]
+    places = np.array([x for x, _ in edits[1]["points"]])
+    assert places.min() < 3 < 21 < places.max()
+    assert not ((places > 8) & (places < 16)).any()
+    check_page(driver, replay(model, downloads / "edits.json"), rows)
 
 
 def test_the_width_of_the_brush_follows_keys_and_slider(

@@ -360,11 +360,13 @@ class Editor {
     const {component} = this, {output} = this.view, [feature] = this.places.map(one => one.feature), [axis] = component.axes;
     const digits = 10 ** (Math.floor(Math.log10(range)) - 3), rounded = effect => +(Math.round(effect / digits) * digits).toPrecision(6);
     const effects = Array.from({length: axis.regular}, (_, other) => this.model.atNode(component, other, output)[0]), of = {component: [feature.name]};
+    const round = axis.wraps ? place(axis.regular - 1) - place(0) : Infinity; // the end of a period is its beginning
+    const apart = other => { const distance = Math.abs(place(other) - place(node)); return Math.min(distance, round - distance); };
     if (node === axis.missingNode) return effect => ({...of, missing: [feature.name], set: rounded(effect)});
     if (feature.levels.length) return effect => ({...of, levels: {[feature.name]: this.levelsOf(feature, axis, [node])}, set: rounded(effect)});
     return (effect, isAlone) => {
       const moved = rounded(effect), points = effects.map((old, other) => {
-        const weight = other === node ? 1 : isAlone || axis.words ? 0 : this.weight(x, place(other) - place(node));
+        const weight = other === node ? 1 : isAlone || axis.words ? 0 : this.weight(x, apart(other));
         return weight >= FAINTEST ? [axis.values[other], other === node ? moved : +(old + weight * (moved - effects[node])).toPrecision(9)] : null;
       });
       return {...of, points: points.filter(Boolean)};

@@ -26,7 +26,7 @@ const nodeValues = axis => Array.from({length: axis.size}, (_, node) => nodeValu
 // An axis like another one, on other nodes.
 function axisLike(axis, values, weights, words, groups) {
   const size = values.length + (axis.missing ? 1 : 0);
-  const made = new Axis({size, missing: axis.missing, unseen: axis.unseen, words, groups}, Float64Array.from(values));
+  const made = new Axis({size, missing: axis.missing, unseen: axis.unseen, wraps: axis.wraps, words, groups}, Float64Array.from(values));
   made.weights = Float64Array.from(weights);
   return made;
 }

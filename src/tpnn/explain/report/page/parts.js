@@ -88,3 +88,29 @@ function printedComponent(model, component, output, values) {
   }
   return block;
 }
+
+// What a chart shows, in a sentence: also for those who do not see it. A map is that of the case's slice.
+function chartWords(model, component, output, values) {
+  const table = component.tables[output];
+  if (component.said?.table !== table || component.features.length > 2) component.said = {table, text: extremesOf(model, component, output, values)};
+  return component.said.text;
+}
+
+function extremesOf(model, component, output, values) {
+  const {axes, features, strides, hatched} = component, nodes = axis => Array.from({length: axis.size}, (_, node) => node);
+  const others = axes.slice(2).map((axis, a) => axis.locate(values[features[a + 2]])), nothing = model.data.packed.step / 2;
+  const cells = axes.length === 1 ? nodes(axes[0]).map(node => [node]) : nodes(axes[0]).flatMap(node => nodes(axes[1]).map(below => [node, below]));
+  const hasRows = ([node, below]) => axes.length !== 2 || !hatched?.[node * strides[0] + below];
+  const points = cells.filter(hasRows).map(cell => ({cell, effect: model.scoreAt(component, [...cell.map(node => [node, 0]), ...others], output)}));
+  const ranked = points.slice().sort((one, other) => one.effect - other.effect), [low, high] = [ranked[0], ranked.at(-1)];
+  if (!low || high.effect - low.effect < nothing) return "The same everywhere.";
+  const word = ({cell}) => cell.map((node, a) => {
+    const feature = model.data.features[features[a]];
+    return `${feature.name} = ${axes[a].words?.[node] ?? valueWord(feature, nodeValue(axes[a], node))}`;
+  }).join(" and ");
+  const run = points.filter(({cell: [node]}) => node !== axes[0].missingNode), hasOrder = axes.length === 1 && !axes[0].groups && run.length > 2;
+  const isSteady = sign => hasOrder && run.every(({effect}, i) => i === 0 || sign * (effect - run[i - 1].effect) > -nothing);
+  const steady = isSteady(1) ? "Rises" : isSteady(-1) ? "Falls" : "", ends = steady ? [run[0], run.at(-1)] : [high, low];
+  const [first, last] = signedColumn(ends.map(({effect}) => effect)).map((text, i) => `${word(ends[i])} (${text})`);
+  return steady ? `${steady} from ${first} to ${last}.` : `Highest at ${first}, lowest at ${last}.`;
+}

@@ -188,6 +188,7 @@ class View {
 
   // What is odd about a value: beyond those of the fit, or between whole numbers.
   outside(feature, axis, x) {
+    if (axis.wraps) return "";
     const last = axis.regular - 1, [low, high] = [feature.quantiles[0] ?? axis.values[0], feature.quantiles[4] ?? axis.values[last]], word = value => valueWord(feature, value);
     if (x < low) return `below ${word(low)}: counted as ${word(axis.values[0])}`;
     if (x > high) return `beyond ${word(high)}: counted as ${word(axis.values[last])}`;
@@ -379,6 +380,8 @@ class View {
     svg.onclick = event => { const found = at(event); if (found) this.setAll(Object.assign(this.values.slice(), found)); };
     svg.onpointermove = event => this.read(component, at(event) || {});
     svg.onpointerleave = () => this.read(component, {});
+    byId("sentence").textContent = chartWords(this.model, component, this.output, this.values);
+    svg.setAttribute("aria-label", `${svg.getAttribute("aria-label")}. ${byId("sentence").textContent}`);
     host.replaceChildren(svg);
     this.editor.show(component, drawing);
     this.read(component, {});
@@ -472,7 +475,7 @@ class View {
     const harmless = text => /^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text; // no formula in a spreadsheet
     const quote = text => `"${harmless(String(text)).replaceAll('"', '""')}"`;
     const lines = [["what", "name", "value"].join(",")];
-    const value = (feature, x) => x === null ? "" : feature.kind === "number" && !feature.levels.length ? x : valueWord(feature, x);
+    const value = (feature, x) => x === null ? "" : ["number", "periodic"].includes(feature.kind) && !feature.levels.length ? x : valueWord(feature, x);
     this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(value(feature, this.values[j]))].join(",")));
     const names = this.data.outputs.length ? this.data.outputs : [this.target];
     names.forEach((name, k) => lines.push(["intercept", quote(name), this.data.intercept[k]].join(",")));
