@@ -37,7 +37,7 @@ from tpnn.model.regrid import lifted_tables
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import NUMBER, PERIODIC
-from tpnn.table.words import node_words
+from tpnn.table.words import node_words, signed_column
 
 if TYPE_CHECKING:
     from tpnn.lifecycle.compare.compare import Comparison
@@ -173,7 +173,7 @@ def _maps(comparison: Comparison, component: Component, output: int) -> str:
         f"{name} = {_word(axis, int(node))}"
         for name, axis, node in zip(names, shown, place, strict=True)
     )
-    note = f"Largest difference: {grids[-1][place]:+.4g} at {where}."
+    note = f"Largest difference: {signed_column([grids[-1][place]])[0]} at {where}."
     return picture(_title(comparison, component, output), figure, note)
 
 
