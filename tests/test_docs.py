@@ -65,6 +65,7 @@ RECORDS = (  # what methods return
     "lifecycle.monitor.Drift",
     "lifecycle.recourse.recourse.Recourse",
     "lifecycle.validate.validate.Validation",
+    "lifecycle.validate.challenger.Challenge",
     "estimators.verify.Verification",
     "lifecycle.validate.robustness.Robustness",
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tpnn.estimators import distributed
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.memory import estimate_memory
+    from tpnn.estimators.optimism import optimism
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
     from tpnn.estimators.verify import verify
@@ -75,6 +76,7 @@ __all__ = [
     "metrics",
     "mlflow",
     "monitor",
+    "optimism",
     "plots",
     "purify",
     "read",
@@ -119,6 +121,7 @@ _HOMES = {
     "load": "tpnn.model.loading",
     "merge": "tpnn.lifecycle.merge",
     "monitor": "tpnn.lifecycle.monitor",
+    "optimism": "tpnn.estimators.optimism",
     "purify": "tpnn.lifecycle.foreign.purified",
     "read": "tpnn.lifecycle.foreign.read",
     "scorecard": "tpnn.export.sheets.scorecard",

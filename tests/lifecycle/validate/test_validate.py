@@ -17,7 +17,7 @@ from tests.models import random_model, with_evidence, with_remainder
 from tpnn import TPNNClassifier, monitor, validate
 from tpnn.explain.metrics.estimates import estimate
 from tpnn.lifecycle.validate.validate import weak_slices
-from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2
+from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, TRIPOD_AI
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Baseline
 
@@ -179,7 +179,7 @@ def test_the_document(tmp_path: Path, quick: dict[str, Any]) -> None:
     assert read["facts"]["provenance"]["n_rows"] == 200
     assert set(read["to_write"]["EU AI Act, Annex IV"].values()) == {""}
     page = found.to_html(tmp_path / "validation.html").path.read_text()
-    assert page.count("<textarea") == len(ANNEX_IV) + len(SR_26_2)
+    assert page.count("<textarea") == len(ANNEX_IV) + len(SR_26_2) + len(TRIPOD_AI)
     assert "http:" not in page
     assert "https:" not in page
     assert "default-src 'none'; script-src 'sha256-" in page  # nothing else is loaded or runs

@@ -35,7 +35,12 @@ from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.monitor import FALSE_ALARM_RATE, RULES, holm
 from tpnn.lifecycle.validate.challenger import Challenge, challenged
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
-from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
+from tpnn.lifecycle.validate.validation_page import (
+    ANNEX_IV,
+    SR_26_2,
+    TRIPOD_AI,
+    validation_page,
+)
 from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.model.task import Task
 from tpnn.table.encoder import Feature
@@ -217,7 +222,7 @@ class Validation:
         """Return everything as values that JSON can hold, with empty fields for people."""
         frames = ("scores", "calibration", "slices", "groups", "group_components")
         tables = {name: _records(getattr(self, name)) for name in frames}
-        fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2}
+        fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2, "TRIPOD+AI": TRIPOD_AI}
         empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
         rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
                 "robustness": self.robustness.to_dict()}  # fmt: skip

@@ -37,6 +37,22 @@ SR_26_2 = (
     "Governance: developer, validator, approvals, dates",
     "Limitations and compensating controls",
 )
+TRIPOD_AI = (  # what its parts ask for, in the order of a report
+    "Title and abstract: that a prediction model is developed or evaluated, for whom and of what",
+    "Introduction: the decision that the model supports, existing models, known inequalities",
+    "Data and participants: sources, dates, setting, who is included, treatments received",
+    "Outcome and predictors: definitions, when and how they are measured, who was blinded",
+    "Sample size: how it was arrived at",
+    "Missing data: how they arise, and what was done about them",
+    "Analysis: partition of the data, handling of predictors, tuning, internal validation",
+    "Class imbalance, and recalibration where it was corrected",
+    "Fairness: what was done about differences between groups, and why",
+    "Use: output of the model, threshold, what users must know and check",
+    "Ethics, patient and public involvement",
+    "Open science: funding, conflicts of interest, protocol, registration, data and code",
+    "Results: flow of participants, their characteristics, and how these differ between data sets",
+    "Interpretation: limitations, use in practice, next steps",
+)
 
 
 def validation_page(validation: Validation) -> str:
@@ -68,6 +84,9 @@ def validation_page(validation: Validation) -> str:
                 (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
         Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
         Section("SR 26-2", "To be written by a person.", tuple(map(field, SR_26_2))),
+        Section("TRIPOD+AI", "Of models for health, to be written by a person: scores with their "
+                "intervals, calibration, groups and the full model are in the sections above.",
+                tuple(map(field, TRIPOD_AI))),
     ]  # fmt: skip
     return page("Validation", validation.verdict, facts, sections, keep=digest_of(validation))
 
