@@ -519,12 +519,8 @@ def seconds_of_components(problem: Problem, n_bags: int) -> float:
 def _seconds_of(problem: Problem, component: Component, n_bags: int) -> float:
     """Seconds to purify one component in some bags and to look up its values on all rows."""
     axes, n_lanes = problem.encoder.axes, n_bags * problem.objective.n_outputs
-    tables = {
-        s: np.full(
-            (*(axes[len(s)][feature].n_nodes for feature in s), n_lanes), float(s == component)
-        )
-        for s in ComponentSet((component,)).with_subsets()
-    }
+    tables = problem.encoder.zeros(ComponentSet((component,)).with_subsets(), n_lanes)
+    tables[component] += 1.0
     began = time.monotonic()
     purify_tables(tables, axes)
     problem.codes.values(component, tables[component])

@@ -28,7 +28,7 @@ from tpnn.model.edit_log import check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel, EditLog, beside_trees
 from tpnn.model.regrid import lifted_tables, lifted_trees, own_numbers, sum_of_trees
-from tpnn.table.axis import OTHERS, Axis
+from tpnn.table.axis import OTHERS, Axis, make_axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
 from tpnn.table.table import NOMINAL, NUMBER, ORDERED, PERIODIC, OffsetColumn
 
@@ -159,16 +159,8 @@ def _common_numbers(
     for share in shares:
         axis = share.finest
         masses[np.searchsorted(union, axis.values)] += share.weight * axis.weights[axis.regular]
-    return {order: _open_axis(kind, union, masses, nodes[order], missing) for order in orders}
-
-
-def _open_axis(
-    kind: str, values: FloatArray, masses: FloatArray, nodes: FloatArray, missing: float
-) -> Axis:
-    """Axis with a node for missing values; the mass of a value is shared by its neighbours."""
-    axis = Axis(nodes, np.empty(0), kind, has_missing=True)
-    weights = axis.with_missing(axis.masses_of(values, masses)[axis.regular], missing)
-    return replace(axis, weights=weights / weights.sum())
+    values, shared = np.append(union, np.nan), np.append(masses, missing)
+    return {order: make_axis(values, shared, nodes[order], kind) for order in orders}
 
 
 def _common_levels(
