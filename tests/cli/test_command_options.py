@@ -10,7 +10,7 @@ import pytest
 
 from tpnn import TPNNRegressor, TPNNSurvival
 from tpnn.anova.shapes import SHAPES
-from tpnn.cli.command import HOMES, make_parser
+from tpnn.cli.command import COMMANDS, make_parser
 from tpnn.estimators.parameters import RULES, rules_of
 from tpnn.loss.objectives import objectives_of
 
@@ -26,12 +26,12 @@ def test_every_line_of_the_page_is_understood(line: str) -> None:
 
 def test_the_page_names_every_command() -> None:
     assert len(LINES) >= 8
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(HOMES)
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(COMMANDS)
 
 
 def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:
     known = set[str]()
-    for command in HOMES:
+    for command in COMMANDS:
         with pytest.raises(SystemExit):
             make_parser().parse_args([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))

@@ -33,15 +33,11 @@ class _ForgivingCache(FunctionCache):
         except OSError:
             _say_uncached()
         except Exception:  # left by another version, whose types are gone, or cut off
-            self._forget()
+            try:
+                self.flush()
+            except OSError:
+                _say_uncached()
         return None
-
-    def _forget(self) -> None:
-        """Throw away the compiled code that is kept."""
-        try:
-            self.flush()
-        except OSError:
-            _say_uncached()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled code of a signature where that is possible."""

@@ -1,10 +1,11 @@
-"""Rules for parameters: which values are valid, and the message if one is not."""
+"""Rules: which values of parameters are valid, and what is said if one is not; warnings."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,18 @@ def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule], owner
             raise ValueError(
                 f"{name}: must be {rule.words}, found {value!r}. Pass for example {suggested}."
             )
+
+
+def optional(module: str, needed_by: str, install: str) -> Any:
+    """Import a module that not everybody has, or say how to get it."""
+    library = module.partition(".")[0]
+    try:
+        import_module(library)
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f'{needed_by}: needs {library}, which is not installed. Run: pip install "{install}"'
+        ) from error
 
 
 # Packages whose lines do not help a user: ours, and those whose functions call or wrap ours.

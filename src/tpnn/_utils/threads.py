@@ -93,13 +93,10 @@ def available_cores() -> int:
     try:
         from joblib import cpu_count
     except ImportError:  # a saved model predicts with NumPy alone
-        return max(1, min(_permitted_cores(), math.ceil(_cores_of_quota())))
+        affinity = getattr(os, "sched_getaffinity", None)  # which not every system has
+        permitted = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+        return max(1, min(permitted, math.ceil(_cores_of_quota())))
     return int(cpu_count())
-
-
-def _permitted_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # which not every system has
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def _cores_of_quota() -> float:

@@ -7,9 +7,9 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import tpnn
 
@@ -27,29 +27,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tpnn {tpnn.__version__}")
     commands = parser.add_subparsers(dest="command")
-    _add_fit(commands)
-    _add_predict(commands)
-    _add_explain(commands)
-    _add_summary(commands)
-    _add_log(commands)
-    _add_compare(commands)
-    _add_report(commands)
-    _add_validate(commands)
-    _add_verify(commands)
-    _add_monitor(commands)
-    _add_edit(commands)
-    _add_read(commands)
-    demo = _command(commands, "demo", "fit California housing prices and show the result")
-    demo.add_argument("-o", "--output", default="demo-output", help="folder to write to")
+    for name, command in COMMANDS.items():
+        its_own = commands.add_parser(name, help=command.words, description=command.words)
+        if command.reads_model:
+            its_own.add_argument("model", help="file written by tpnn fit")
+        command.add_options(its_own)
+        if command.reads_rows:
+            _add_csv(its_own)
     return parser
 
 
-def _command(commands: Any, name: str, words: str) -> Any:
-    return commands.add_parser(name, help=words, description=words)
-
-
-def _add_fit(commands: Any) -> None:
-    fit = _command(commands, "fit", "fit a model to a table")
+def _add_fit(fit: Any) -> None:
     fit.add_argument("data", help="CSV or Parquet file")
     fit.add_argument("--target", required=True, help="column to predict; with --event, the time")
     fit.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
@@ -61,7 +49,6 @@ def _add_fit(commands: Any) -> None:
     )  # fmt: skip
     _add_task(fit.add_argument_group("the task"))
     _add_model(fit.add_argument_group("the model"))
-    _add_csv(fit)
 
 
 def _add_task(group: Any) -> None:
@@ -77,10 +64,7 @@ def _add_task(group: Any) -> None:
     either = group.add_mutually_exclusive_group()
     either.add_argument("--offset", metavar="COLUMN", help="known part of the raw score")
     either.add_argument("--exposure", metavar="COLUMN", help="its logarithm is the offset")
-    group.add_argument(
-        "--categorical", action="append", default=[], metavar="COLUMN",
-        help="column whose numbers are labels, such as postcodes; may be repeated",
-    )  # fmt: skip
+    _add_columns(group, "--categorical", "column whose numbers are labels, such as postcodes")
 
 
 def _add_model(group: Any) -> None:
@@ -98,25 +82,18 @@ def _add_model(group: Any) -> None:
     group.add_argument("--seed", type=_seed, default=0, help="same seed, same model (0)")
 
 
-def _add_predict(commands: Any) -> None:
-    predict = _command(commands, "predict", "predict the rows of a table")
-    _add_model_file(predict)
+def _add_predict(predict: Any) -> None:
     predict.add_argument(
         "data", help="CSV or Parquet file; or a folder, pattern or address of Parquet files"
     )
     predict.add_argument(
         "-o", "--output", help=f"{TO_SCREEN}; for many files, the folder to write one for each to"
     )
-    predict.add_argument(
-        "--keep", action="append", default=[], metavar="COLUMN",
-        help="column that tells rows apart, to write beside the predictions; may be repeated",
-    )  # fmt: skip
-    _add_csv(predict)
+    words = "column that tells rows apart, to write beside the predictions"
+    _add_columns(predict, "--keep", words)
 
 
-def _add_explain(commands: Any) -> None:
-    explain = _command(commands, "explain", "rank the components, or explain rows")
-    _add_model_file(explain)
+def _add_explain(explain: Any) -> None:
     explain.add_argument(
         "data", nargs="?", help="CSV or Parquet file of rows to explain one by one"
     )
@@ -124,18 +101,13 @@ def _add_explain(commands: Any) -> None:
         "--reasons", type=_count, metavar="N", help="explain each row by up to N reasons in words"
     )
     explain.add_argument("-o", "--output", help=TO_SCREEN)
-    _add_csv(explain)
 
 
-def _add_summary(commands: Any) -> None:
-    summary = _command(commands, "summary", "say what a model consists of")
-    _add_model_file(summary)
+def _add_summary(summary: Any) -> None:
     summary.add_argument("--json", action="store_true", help="print it as JSON")
 
 
-def _add_log(commands: Any) -> None:
-    log = _command(commands, "log", "print the edits of a model, and check that none is missing")
-    _add_model_file(log)
+def _add_log(log: Any) -> None:
     log.add_argument("--json", action="store_true", help="print them as JSON")
     log.add_argument(
         "--expect", metavar="HASH", help="hash of the last record; another one is an error"
@@ -145,99 +117,79 @@ def _add_log(commands: Any) -> None:
     )
 
 
-def _add_compare(commands: Any) -> None:
-    compare = _command(commands, "compare", "score models, and a constant, on the same rows")
+def _add_compare(compare: Any) -> None:
     compare.add_argument("models", nargs="+", metavar="model", help="files written by tpnn fit")
     compare.add_argument("data", help="CSV or Parquet file of rows that no model has seen")
-    compare.add_argument("--target", required=True, help="column with the true values")
-    compare.add_argument("--event", metavar="COLUMN", help=EVENT)
+    _add_targets(compare, "column with the true values", required=True)
     compare.add_argument("-o", "--output", help="CSV or Parquet file; by default to the screen")
-    _add_csv(compare)
 
 
-def _add_report(commands: Any) -> None:
-    report = _command(commands, "report", "write a page in which the model runs")
-    _add_model_file(report)
+def _add_report(report: Any) -> None:
     report.add_argument(
         "data", nargs="?", help="CSV or Parquet file of held-out rows, with or without the target"
     )
-    report.add_argument("--target", help="column with the true values, to score the model on")
-    report.add_argument("--event", metavar="COLUMN", help=EVENT)
+    _add_targets(report, "column with the true values, to score the model on")
     report.add_argument("--title", default="Model report")
     report.add_argument("-o", "--output", default="report.html")
-    _add_csv(report)
 
 
-def _add_validate(commands: Any) -> None:
-    validate = _command(commands, "validate", "measure what a validator asks of a model")
-    _add_model_file(validate)
+def _add_validate(validate: Any) -> None:
     validate.add_argument("data", help="CSV or Parquet file of rows that the model has not seen")
-    validate.add_argument("--target", required=True, help="column with the true values")
-    validate.add_argument("--event", metavar="COLUMN", help=EVENT)
-    validate.add_argument(
-        "--protected", action="append", default=[], metavar="COLUMN",
-        help="column of a protected attribute; may be repeated",
-    )  # fmt: skip
+    _add_targets(validate, "column with the true values", required=True)
+    _add_columns(validate, "--protected", "column of a protected attribute")
     validate.add_argument("-o", "--output", help=PAGE_OR_JSON)
-    _add_csv(validate)
 
 
-def _add_verify(commands: Any) -> None:
-    verify = _command(commands, "verify", "fit a model again, and compare all bits")
-    _add_model_file(verify)
+def _add_verify(verify: Any) -> None:
     verify.add_argument("data", help="CSV or Parquet file that the model was fitted to")
-    verify.add_argument("--target", help="column with the true values; by default as in the model")
-    verify.add_argument("--event", metavar="COLUMN", help=EVENT)
+    _add_targets(verify, "column with the true values; by default as in the model")
     verify.add_argument("--weights", metavar="COLUMN", help="column of weights that the fit had")
-    _add_csv(verify)
 
 
-def _add_monitor(commands: Any) -> None:
-    monitor = _command(commands, "monitor", "find out whether new rows are still what they were")
-    _add_model_file(monitor)
+def _add_monitor(monitor: Any) -> None:
     monitor.add_argument("data", help="CSV or Parquet file of new rows")
     monitor.add_argument(
         "--reference", metavar="FILE",
         help="rows of a time when all was well; by default the model's own record of its training",
     )  # fmt: skip
-    monitor.add_argument("--target", help="column with the true values, where they are known")
-    monitor.add_argument("--event", metavar="COLUMN", help=EVENT)
+    _add_targets(monitor, "column with the true values, where they are known")
     monitor.add_argument("-o", "--output", metavar="FILE", help=PAGE_OR_JSON)
-    _add_csv(monitor)
 
 
-def _add_edit(commands: Any) -> None:
-    edit = _command(commands, "edit", "make the edits that a report page has exported")
-    _add_model_file(edit)
+def _add_edit(edit: Any) -> None:
     edit.add_argument("edits", help="edit file, as exported from a report page")
     edit.add_argument(
         "data", nargs="?", help="CSV or Parquet file of held-out rows, on which the log is measured"
     )
-    edit.add_argument("--target", help="column of these rows with the true values")
-    edit.add_argument("--event", metavar="COLUMN", help=EVENT)
+    _add_targets(edit, "column of these rows with the true values")
     edit.add_argument("-o", "--output", required=True, help="where to save the edited model")
-    _add_csv(edit)
 
 
-def _add_read(commands: Any) -> None:
-    read = _command(commands, "read", "read the boosted trees of another library exactly")
+def _add_read(read: Any) -> None:
     read.add_argument("model", help="file of CatBoost (.cbm), LightGBM (.txt) or XGBoost (.json)")
     read.add_argument("data", help="CSV or Parquet file of rows, best those of its training")
-    read.add_argument("--target", help="column of the table that is no feature")
-    read.add_argument("--event", metavar="COLUMN", help="another one")
+    _add_targets(read, "column of the table that is no feature", "another one")
     read.add_argument(
         "--link", help="identity, logit, log or softmax; by default read off the file"
     )
-    read.add_argument(
-        "--categorical", action="append", default=[], metavar="COLUMN",
-        help="column whose numbers are labels; may be repeated",
-    )  # fmt: skip
+    _add_columns(read, "--categorical", "column whose numbers are labels")
     read.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
-    _add_csv(read)
 
 
-def _add_model_file(parser: Any) -> None:
-    parser.add_argument("model", help="file written by tpnn fit")
+def _add_demo(demo: Any) -> None:
+    demo.add_argument("-o", "--output", default="demo-output", help="folder to write to")
+
+
+def _add_targets(parser: Any, target: str, event: str = EVENT, required: bool = False) -> None:
+    """Options for the column of targets, and for that of events."""
+    parser.add_argument("--target", required=required, help=target)
+    parser.add_argument("--event", metavar="COLUMN", help=event)
+
+
+def _add_columns(parser: Any, option: str, words: str) -> None:
+    """Option for a column, which may be repeated."""
+    words = f"{words}; may be repeated"
+    parser.add_argument(option, action="append", default=[], metavar="COLUMN", help=words)
 
 
 def _add_csv(parser: Any) -> None:
@@ -363,20 +315,59 @@ ADVICE = {  # by error of the system
     errno.EPERM: "Change its mode or that of its folder, or name another.",
     errno.EROFS: "Write elsewhere.",
 }
-HOMES = {  # module and function of each command; imported late, because pandas takes a second
-    "compare": ("tpnn.cli.show", "run_compare"),
-    "demo": ("tpnn.cli.demo", "run"),
-    "edit": ("tpnn.cli.later", "run_edit"),
-    "explain": ("tpnn.cli.show", "run_explain"),
-    "fit": ("tpnn.cli.fit", "run"),
-    "log": ("tpnn.cli.show", "run_log"),
-    "monitor": ("tpnn.cli.later", "run_monitor"),
-    "predict": ("tpnn.cli.predict", "run"),
-    "read": ("tpnn.cli.later", "run_read"),
-    "report": ("tpnn.cli.show", "run_report"),
-    "summary": ("tpnn.cli.show", "run_summary"),
-    "validate": ("tpnn.cli.later", "run_validate"),
-    "verify": ("tpnn.cli.fit", "run_verify"),
+
+
+class Command(NamedTuple):
+    """A command; its function, ``run_`` and its name, is imported late: pandas takes a second."""
+
+    words: str  # what it does
+    module: str  # that holds its function
+    add_options: Callable[[Any], None]
+    reads_model: bool = True  # whether its first argument is a model
+    reads_rows: bool = True  # whether it may read CSV files
+
+
+COMMANDS = {
+    "fit": Command("fit a model to a table", "tpnn.cli.fit", _add_fit, reads_model=False),
+    "predict": Command("predict the rows of a table", "tpnn.cli.predict", _add_predict),
+    "explain": Command("rank the components, or explain rows", "tpnn.cli.show", _add_explain),
+    "summary": Command(
+        "say what a model consists of", "tpnn.cli.show", _add_summary, reads_rows=False
+    ),
+    "log": Command(
+        "print the edits of a model, and check that none is missing",
+        "tpnn.cli.show",
+        _add_log,
+        reads_rows=False,
+    ),
+    "compare": Command(
+        "score models, and a constant, on the same rows",
+        "tpnn.cli.show",
+        _add_compare,
+        reads_model=False,
+    ),
+    "report": Command("write a page in which the model runs", "tpnn.cli.show", _add_report),
+    "validate": Command(
+        "measure what a validator asks of a model", "tpnn.cli.later", _add_validate
+    ),
+    "verify": Command("fit a model again, and compare all bits", "tpnn.cli.fit", _add_verify),
+    "monitor": Command(
+        "find out whether new rows are still what they were", "tpnn.cli.later", _add_monitor
+    ),
+    "edit": Command("make the edits that a report page has exported", "tpnn.cli.later", _add_edit),
+    "read": Command(
+        "read the boosted trees of another library exactly",
+        "tpnn.cli.later",
+        _add_read,
+        reads_model=False,
+    ),
+    "demo": Command(
+        "fit California housing prices and show the result",
+        "tpnn.cli.demo",
+        _add_demo,
+        reads_model=False,
+        reads_rows=False,
+    ),
 }
 
 
@@ -399,9 +390,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    module, function = HOMES[options.command]
     try:
-        getattr(import_module(module), function)(options)
+        module = import_module(COMMANDS[options.command].module)
+        getattr(module, f"run_{options.command}")(options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -97,7 +97,9 @@ def _check_path(path: str) -> None:
 def opened_csv(path: str, form: CsvFormat) -> Iterator[tuple[Any, str, str]]:
     """Open a CSV file as bytes; yield it, its encoding and its separator."""
     _check_path(path)
-    with io.BufferedReader(_open(path), HEAD_BYTES) as file:
+    opener = OPENERS.get(Path(path).suffix.lower())  # of compressed files
+    unbuffered = opener(path, "rb") if opener else io.FileIO(path)
+    with io.BufferedReader(unbuffered, HEAD_BYTES) as file:
         head = file.peek()
         encoding = _known_encoding(form.encoding) or _encoding(head, path)
         separator = form.separator or _separator(head, encoding)
@@ -130,12 +132,6 @@ def decimal_commas(example: str, column: str) -> ValueError:
         f"data: numbers must have a decimal point, found {example!r} in column {column!r}. Pass "
         f"--decimal , or, if these are labels, fit with --categorical {column}."
     )
-
-
-def _open(path: str) -> Any:
-    """Open a file unbuffered, decompressed where its name says that it is compressed."""
-    opener = OPENERS.get(Path(path).suffix.lower())
-    return opener(path, "rb") if opener else io.FileIO(path)
 
 
 def _known_encoding(name: str | None) -> str | None:

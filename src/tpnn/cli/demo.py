@@ -14,7 +14,7 @@ import pandas as pd
 import tpnn
 
 
-def run(options: argparse.Namespace) -> None:
+def run_demo(options: argparse.Namespace) -> None:
     """Fit California housing, print its error and importance, write pictures and the report."""
     X, y = tpnn.datasets.load("calhousing")
     order = np.random.default_rng(0).permutation(len(X))

@@ -38,7 +38,7 @@ class Rows(NamedTuple):
         return Rows(self.X[chosen], self.y[chosen], weights)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_fit(options: argparse.Namespace) -> None:
     """Fit a model to all rows, save it, and tell how a fit to some of them does on the others."""
     check_output(options.output, options.data)
     if is_of_many_files(options.data):
@@ -102,10 +102,10 @@ def run_verify(options: argparse.Namespace) -> None:
     categorical = listed.get("categorical")
     labels = categorical if isinstance(categorical, list) else []
     rows = _rows(read_training_table(options.data, CsvFormat.of(options), labels), options)
-    found = tpnn.verify(model, rows.X, rows.y.to_numpy(), sample_weight=rows.weights)
-    if not found.holds:
-        raise ValueError(f"{options.model}: {found}")
-    print(f"{options.model}: {found}")
+    answer = tpnn.verify(model, rows.X, rows.y.to_numpy(), sample_weight=rows.weights)
+    if not answer.holds:
+        raise ValueError(f"{options.model}: {answer}")
+    print(f"{options.model}: {answer}")
 
 
 def _read(options: argparse.Namespace) -> Rows:
@@ -138,12 +138,13 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     task: str = options.task
     if task == "auto":
         task = _guessed_task(options, y)
-    needed = {"--objective": _task_of(options.objective), "--exposure": "regression"}
-    for option, value in {"--objective": options.objective, "--exposure": options.exposure}.items():
-        if value is not None and task != needed[option]:
+    needed = [("--objective", options.objective, _task_of(options.objective)),
+              ("--exposure", options.exposure, "regression")]  # fmt: skip
+    for option, value, its_task in needed:
+        if value is not None and task != its_task:
             raise ValueError(
-                f"{option}: is for {needed[option]}, and this is a task of {task}. Leave it out, "
-                f"or pass --task {needed[option]}."
+                f"{option}: is for {its_task}, and this is a task of {task}. Leave it out, or pass "
+                f"--task {its_task}."
             )
     if task == "survival" and options.event is None:
         raise ValueError("--event: survival needs it. Name the column of events, or change --task.")
@@ -194,25 +195,24 @@ def _held_out_scores(
 
 
 def _fit(rows: Rows, task: str, options: argparse.Namespace) -> tpnn.AnovaModel:
-    settings: dict[str, Any] = {
-        "order": options.order,
-        "max_components": options.max_components,
-        "shapes": dict(options.shapes) or None,
-        "categorical": options.categorical or "auto",
-        "offset": options.offset,
-        "n_bags": options.bags,
-        "random_state": options.seed,
-        "verbose": 1,
-    }
-    for name in ("objective", "exposure"):
-        if getattr(options, name) is not None:
-            settings[name] = getattr(options, name)
-    kinds = {
+    kinds: dict[str, Any] = {
         "regression": tpnn.TPNNRegressor,
         "classification": tpnn.TPNNClassifier,
         "survival": tpnn.TPNNSurvival,
     }
-    estimator: Any = kinds[task](**settings)
+    # which not every estimator has
+    further = {"objective": options.objective, "exposure": options.exposure}
+    estimator = kinds[task](
+        order=options.order,
+        max_components=options.max_components,
+        shapes=dict(options.shapes) or None,
+        categorical=options.categorical or "auto",
+        offset=options.offset,
+        n_bags=options.bags,
+        random_state=options.seed,
+        verbose=1,
+        **{name: value for name, value in further.items() if value is not None},
+    )
     estimator.fit(rows.X, rows.y.to_numpy(), rows.weights)
     model: tpnn.AnovaModel = estimator.model_
     return model

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -40,8 +41,9 @@ def read_table(path: str, form: CsvFormat, labels: Collection[str]) -> pd.DataFr
         return read_parquet(path)
     table = _read_csv(path, form, labels)
     for name in [str(name) for name in table if name not in labels and _is_text(table[name])]:
-        if _looks_like_dates(table[name]):
-            table[name] = _as_dates(table[name])
+        if table[name].dropna().astype("string").str.fullmatch(ISO_DATE).all():
+            with suppress(ValueError):  # of a day that is none
+                table[name] = pd.to_datetime(table[name], format="ISO8601", utc=True)
     return table
 
 
@@ -72,18 +74,6 @@ def _read_csv(path: str, form: CsvFormat, labels: Collection[str]) -> pd.DataFra
             raise no_rows(path) from error
         except pd.errors.ParserError as error:
             raise wrong_line(path, separator, str(error).strip()) from error
-
-
-def _looks_like_dates(column: pd.Series[Any]) -> bool:
-    return bool(column.dropna().astype("string").str.fullmatch(ISO_DATE).all())
-
-
-def _as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Column as dates where pandas can read them all, else as it is."""
-    try:
-        return pd.to_datetime(column, format="ISO8601", utc=True)
-    except ValueError:
-        return column
 
 
 def _refuse_decimal_commas(column: pd.Series[Any]) -> None:

@@ -25,22 +25,17 @@ def run_validate(options: argparse.Namespace) -> None:
     check_output(options.output, options.model, options.data)
     model = tpnn.load(options.model).model_
     X, y = read_scored(model, options)
-    found = tpnn.validate(model, X, y, options.protected or None)
-    print(f"{counted(found.facts['rows'], 'row')}, {_slices_words(found)}")
-    _print_frame(found.scores)
-    _print_frame(found.slices, "Weak slices")
-    _print_frame(found.groups, "Groups")
+    answer = tpnn.validate(model, X, y, options.protected or None)
+    slices = "no slice" if answer.slices.empty else counted(len(answer.slices), "slice")
+    words = f"in which the model is wrong beyond chance ({answer.n_slices} tests)"
+    print(f"{counted(answer.facts['rows'], 'row')}, {slices} {words}")
+    _print_frame(answer.scores)
+    _print_frame(answer.slices, "Weak slices")
+    _print_frame(answer.groups, "Groups")
     if options.output is not None and Path(options.output).suffix == ".html":
-        found.to_html(options.output)
+        answer.to_html(options.output)
     elif options.output is not None:
-        found.to_json(options.output)
-
-
-def _slices_words(found: Any) -> str:
-    if found.slices.empty:
-        return f"no slice in which the model is wrong beyond chance ({found.n_slices} tests)"
-    slices = counted(len(found.slices), "slice")
-    return f"{slices} in which the model is wrong beyond chance ({found.n_slices} tests)"
+        answer.to_json(options.output)
 
 
 def run_monitor(options: argparse.Namespace) -> None:

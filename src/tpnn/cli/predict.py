@@ -15,7 +15,7 @@ from tpnn.cli.output import check_output, write_table
 from tpnn.table.files.source import Source
 
 
-def run(options: argparse.Namespace) -> None:
+def run_predict(options: argparse.Namespace) -> None:
     """Write the prediction of every row."""
     if is_of_many_files(options.data):
         predict_files(options.model, options.data, options.output, options.keep)

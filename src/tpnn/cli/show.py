@@ -17,7 +17,7 @@ from tpnn.cli.csv_files import read_rows
 from tpnn.cli.output import Lines, check_output, counted, print_table, printable, write_table
 from tpnn.model.archive import FORMAT_VERSION
 from tpnn.model.edit_log import check_last_hash, digest, edit_words
-from tpnn.model.remainder import remainder_name
+from tpnn.model.model import part_names
 
 
 def run_explain(options: argparse.Namespace) -> None:
@@ -45,14 +45,10 @@ def ranking(explanation: tpnn.Explanation) -> Lines:
 
 
 def _contributions(local: tpnn.Explanation) -> Lines:
-    model = local.model
-    parts = model.component_names
-    if model.remainder is not None:
-        parts.append(remainder_name(model.feature_names))
     columns = [
-        " x ".join(names) + (f" ({output})" if output else "")
-        for names in parts
-        for output in model.output_names or ("",)
+        name + (f" ({output})" if output else "")
+        for name in part_names(local.model)
+        for output in local.model.output_names or ("",)
     ]
     scores = local.steps_from(None).reshape(-1, len(columns)).T.tolist()
     return dict(zip(columns, scores, strict=True))
@@ -60,9 +56,9 @@ def _contributions(local: tpnn.Explanation) -> Lines:
 
 def _reasons(local: tpnn.Explanation, n_reasons: int) -> Lines:
     lines = [
-        (row, rank + 1, reason.feature, reason.words)
+        (row, rank, reason.feature, reason.words)
         for row, reasons in enumerate(local.reasons(n_reasons))
-        for rank, reason in enumerate(reasons)
+        for rank, reason in enumerate(reasons, 1)
     ]
     names = ("row", "reason", "feature", "words")
     return {name: [line[place] for line in lines] for place, name in enumerate(names)}
@@ -103,6 +99,9 @@ def _records(table: Lines) -> list[dict[str, Any]]:
 
 
 def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
+    """Facts about a model; those about its origin are None in files that do not say."""
+    origin = tpnn.Provenance.__dataclass_fields__
+    known = {} if model.provenance is None else model.provenance.as_dict()
     return {
         "link": model.link.name,
         "classes": list(model.classes),
@@ -114,15 +113,8 @@ def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
         "n_features": len(model.feature_names),
         "n_components": len(model.components),
         "n_components_by_order": dict(Counter(map(len, model.components))),
-        **_provenance(model),
+        **{FACT_NAMES.get(name, name): known.get(name) for name in origin},
     }
-
-
-def _provenance(model: tpnn.AnovaModel) -> dict[str, Any]:
-    """Where the model comes from; every fact is None in files that do not say."""
-    names = tpnn.Provenance.__dataclass_fields__
-    known = {} if model.provenance is None else model.provenance.as_dict()
-    return {FACT_NAMES.get(name, name): known.get(name) for name in names}
 
 
 def _offset(model: tpnn.AnovaModel) -> str | None:
@@ -146,15 +138,12 @@ def _words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_inner(item)}" for key, item in value.items()) or "none"
+        inner = {key: _words(item) for key, item in value.items()}
+        inner |= {k: f"{{{inner[k]}}}" for k, x in value.items() if isinstance(x, dict | list)}
+        return ", ".join(f"{key}: {words}" for key, words in inner.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(_words, value)) or "none"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _inner(value: Any) -> str:
-    """Value within another one, in words: one of several parts in braces."""
-    return f"{{{_words(value)}}}" if isinstance(value, dict | list) else _words(value)
 
 
 def _features(model: tpnn.AnovaModel) -> Lines:
@@ -177,7 +166,11 @@ def run_log(options: argparse.Namespace) -> None:
     """Print all records of the log, as text or as JSON; a broken chain is an error."""
     model = tpnn.load(options.model, verify=options.verify).model_
     records: list[dict[str, Any]] = [] if model.edits is None else list(model.edits.records)
-    fault = _fault(model)
+    fault = None
+    try:
+        model.log()
+    except ValueError as error:  # somebody tampered with it
+        fault = error
     if options.json:
         print(json.dumps({"whole": fault is None, "records": records}))
     else:
@@ -193,21 +186,13 @@ def run_log(options: argparse.Namespace) -> None:
         print(f"{whole}; the model is {digest(model)}")
 
 
-def _fault(model: tpnn.AnovaModel) -> ValueError | None:
-    """Error of a log that somebody tampered with."""
-    try:
-        model.log()
-    except ValueError as error:
-        return error
-    return None
-
-
 def _lines(record: dict[str, Any]) -> list[str]:
     """Write one record as lines of text, below those of models that were merged."""
     changed, effect, edit = record["changed"], record["effect"], record["edit"]
     sizes = [f"{' x '.join(names)} by up to {size:.6g}" for names, size in changed["components"]]
     removed = [f"{' x '.join(names)} removed" for names in changed["removed"]]
     lost = [f"{name} loses its shape" for name in changed["shapes_lost"]]
+    before, after = (", ".join(f"{x:.6g}" for x in values) for values in changed["intercept"])
     merged = [line for part in edit.get("merge", ()) for line in _merged_lines(part)]
     return [
         *merged,
@@ -215,7 +200,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
         f"   why: {record['why'] or EMPTY}",
         f"   by: {record['by'] or EMPTY}, {record['when']}, tpnn {record['version']}",
         f"   changed: {', '.join([*sizes, *removed, *lost]) or 'the intercept alone'}",
-        f"   intercept: {_numbers(changed['intercept'][0])} -> {_numbers(changed['intercept'][1])}",
+        f"   intercept: {before} -> {after}",
         f"   held-out loss: {_effect_words(effect)}",
         f"   hash: {record['hash']}",
     ]
@@ -233,10 +218,6 @@ def _effect_words(effect: dict[str, Any] | None) -> str:
         return "unknown, no held-out rows were given"
     words = f"{effect['before']:.6g} -> {effect['after']:.6g}"
     return f"{words} ({effect['loss']}, {effect['n_rows']} rows)"
-
-
-def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{value:.6g}" for value in values)
 
 
 def run_report(options: argparse.Namespace) -> None:

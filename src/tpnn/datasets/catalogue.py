@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from http.client import HTTPException
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 
 import pandas as pd
+
+from tpnn._utils.rules import optional
 
 _SHIPPED = ("calhousing", "abalone", "wine")
 _OPENML_IDS = {"online_news": 4545, "churn": 42178, "credit": 1597, "letter": 6, "madelon": 1485}
@@ -54,9 +56,11 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """
     if name in _SHIPPED:
         return _split(_read_shipped(name))
-    path = _parquet_path(name)
+    folder = os.environ.get("TPNN_DATA")
+    path = Path(folder) / f"{name}.parquet" if folder else None
     if path is not None and path.is_file():
-        return _split(_read_parquet(path))
+        optional("pyarrow", path.name, "tpnn[data]")
+        return _split(pd.read_parquet(path, engine="pyarrow"))
     if name not in _NAMES:
         raise ValueError(
             f"name: must be one of {', '.join(_NAMES)} or a Parquet file in the folder "
@@ -96,26 +100,10 @@ def _split(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     return table.iloc[:, :-1], table.iloc[:, -1]
 
 
-def _parquet_path(name: str) -> Path | None:
-    """Return where the Parquet file of a data set belongs, or None if TPNN_DATA is not set."""
-    folder = os.environ.get("TPNN_DATA")
-    return Path(folder) / f"{name}.parquet" if folder else None
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    """Read a Parquet file, or raise an ImportError that says how to install pyarrow."""
-    try:
-        return pd.read_parquet(path, engine="pyarrow")
-    except ImportError as error:
-        raise ImportError(
-            f"pyarrow: is needed to read {path.name}, but not installed. "
-            'Run: pip install "tpnn[data]"'
-        ) from error
-
-
 def _fetch_openml(name: str, path: Path | None) -> tuple[pd.DataFrame, pd.Series]:
     """Fetch a data set from OpenML, or raise a FileNotFoundError if that fails."""
-    fetch_openml = import_module("sklearn.datasets").fetch_openml
+    from sklearn.datasets import fetch_openml
+
     try:
         bunch = fetch_openml(data_id=_OPENML_IDS[name], as_frame=True)
     except (OSError, HTTPException, ValueError) as error:  # OpenML's own error is a ValueError
