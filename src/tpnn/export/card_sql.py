@@ -16,7 +16,7 @@ import numpy as np
 from tpnn.anova.components import Component
 from tpnn.export.dialects import LARGEST_DOUBLE, dialect_of, literal
 from tpnn.export.lowering import MISSING, UNSEEN, Input, checked_lowering
-from tpnn.export.sql import Query, distinct_names
+from tpnn.export.sql import Query
 
 if TYPE_CHECKING:
     from tpnn.export.sheets.scorecard import ScoreCard
@@ -48,17 +48,10 @@ class _CardQuery(Query):
             ("bands", self._select(bands, "features")),
             ("points", self._select(points, "bands")),
         ]
-        written = ",\n".join(f"{name} {self.dialect.opening}\n{body}\n)" for name, body in steps)
         total = " + ".join([str(self.card.base_points), *(name for _, name in points)])
-        names = [f"points({name})" for name in self.card.names.values()]
-        columns = [*((f"k{j}", name) for j, name in enumerate(self.keys)), (total, "score"),
-                   *((f"p{k}", name) for k, name in enumerate(names))]  # fmt: skip
-        called = distinct_names([name for _, name in columns])
-        answers = ",\n  ".join(
-            f"{expression} AS {self._name(name)}"
-            for (expression, _), name in zip(columns, called, strict=True)
-        )
-        return f"WITH {written}\nSELECT\n  {answers}\nFROM points\n"
+        columns = [(f"k{j}", name) for j, name in enumerate(self.keys)] + [(total, "score")]
+        columns += [(f"p{k}", f"points({name})") for k, name in enumerate(self.card.names.values())]
+        return self._whole(steps, columns)
 
     def _band(self, column: Input, x: str) -> str:
         """Band of a value; NULL where the row is refused."""
@@ -67,9 +60,9 @@ class _CardQuery(Query):
             missing, unseen = bands.n_bands - 2, bands.n_bands - 1
             of_level = bands.of_point[: len(column.levels)]
             groups = [np.flatnonzero(of_level == band).tolist() for band in range(bands.n_regular)]
-            known = [(missing, [MISSING]), (unseen, [UNSEEN]), *enumerate(groups)]
+            codes_of = [(missing, [MISSING]), (unseen, [UNSEEN]), *enumerate(groups)]
             tests = [
-                f"{x} IN ({', '.join(map(str, codes))}) THEN {b}" for b, codes in known if codes
+                f"{x} IN ({', '.join(map(str, codes))}) THEN {b}" for b, codes in codes_of if codes
             ]
             return f"CASE {' '.join(f'WHEN {test}' for test in tests)} END"
         cuts = [literal(cut / column.unit) for cut in bands.cuts.tolist()]

@@ -67,15 +67,12 @@ def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
     before = template[: template.index("\n", template.index(BEGIN)) + 1]
     after = template[template.rindex("\n", 0, template.index(END)) + 1 :]
     asked = {"contributions": contributions, "remainder": lowered.forest is not None}
-    unwanted = [word for word, is_wanted in asked.items() if not is_wanted]
-    before, after = (_without(unwanted, code) for code in (before, after))
+    for word in (word for word, is_wanted in asked.items() if not is_wanted):
+        before, after = (  # without the paragraphs that have the word
+            "\n\n".join(text for text in code.split("\n\n") if word not in text)
+            for code in (before, after)
+        )
     return before + "".join(f"{line}\n" for line in lines) + after
-
-
-def _without(words: Sequence[str], code: str) -> str:
-    """Leave out the paragraphs of a template that have one of the words."""
-    paragraphs = code.split("\n\n")
-    return "\n\n".join(text for text in paragraphs if not any(word in text for word in words))
 
 
 def _words(model: AnovaModel) -> str:
@@ -407,14 +404,11 @@ def _c_forest(
     questions = [
         _c_record(place, _c_array("unsigned long", words)) for place, words in data["QUESTIONS"]
     ]
+    kinds = {"TREES": "int", "NODES": "int", "LEAVES": "double"}
     return (
         {"HELD": len(held), "TREES": len(data["TREES"])},
         {"grid tpnn_held": list(map(_c_grid, held)), "question tpnn_questions": questions},
-        {
-            "int tpnn_trees": data["TREES"],
-            "int tpnn_nodes": data["NODES"],
-            "double tpnn_leaves": data["LEAVES"],
-        },
+        {f"{kind} tpnn_{name.lower()}": data[name] for name, kind in kinds.items()},
     )
 
 

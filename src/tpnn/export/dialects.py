@@ -50,38 +50,21 @@ def case_search(x: str, nodes: Sequence[float], first: int = 0) -> str:
     return f"CASE WHEN {x} < {literal(nodes[middle])} THEN {below} ELSE {above} END"
 
 
-def doubled(text: str) -> str:
-    """Text in single quotes, those inside doubled."""
-    return "'" + text.replace("'", "''") + "'"
+def _quoting(mark: str, escapes: dict[str, str]) -> Callable[[str], str]:
+    """Return a function that escapes letters of a text and puts it between two marks."""
+    written = str.maketrans(escapes)
+    return lambda text: f"{mark}{text.translate(written)}{mark}"
+
+
+_quoted_name = _quoting('"', {'"': '""'})
+_plain_text = _quoting("'", {"'": "''"})
+_doubled_text = _quoting("'", {"'": "''", "\\": "\\\\"})
+_escaped_text = _quoting("'", {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"})  # on one line
 
 
 def _postgres_text(text: str) -> str:
     """Text that reads the same whether backslashes escape in plain quotes or not."""
-    if "\\" not in text:
-        return doubled(text)
-    return "E" + doubled(text.replace("\\", "\\\\"))
-
-
-def _snowflake_text(text: str) -> str:
-    return doubled(text.replace("\\", "\\\\"))
-
-
-def _escaped_text(text: str) -> str:
-    """Text with backslash escapes, on one line."""
-    escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}
-    return "'" + "".join(escapes.get(letter, letter) for letter in text) + "'"
-
-
-def _quoted_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _backtick_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _bigquery_name(name: str) -> str:
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+    return f"E{_doubled_text(text)}" if "\\" in text else _plain_text(text)
 
 
 def cut_name(name: str, ending: str = "") -> str:
@@ -101,7 +84,7 @@ class Dialect:
     double: str = "DOUBLE"  # type of numbers
     name: Callable[[str], str] = _quoted_name  # quotes an identifier
     column: Callable[[str], str] = str.casefold  # the same for names of the same column
-    text: Callable[[str], str] = doubled  # quotes a string
+    text: Callable[[str], str] = _plain_text  # quotes a string
     without_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a number {x}, NULL where it is NaN
     search: Callable[[str, Sequence[float]], str] = case_search  # counts the nodes at or below x
     boolean_by_text: bool = False  # whether truth values become doubles only by way of text
@@ -197,7 +180,7 @@ DIALECTS = {
     "snowflake": Dialect(
         string="VARCHAR",
         column=str,
-        text=_snowflake_text,
+        text=_doubled_text,
         array="PARSE_JSON('[{numbers}]')",
         whole_array="PARSE_JSON('[{numbers}]')",
         element="CAST(GET({array}, {i}) AS DOUBLE)",
@@ -207,7 +190,7 @@ DIALECTS = {
     "bigquery": Dialect(
         double="FLOAT64",
         string="STRING",
-        name=_bigquery_name,
+        name=_quoting("`", {"\\": "\\\\", "`": "\\`"}),
         text=_escaped_text,
         without_nan="IF(IS_NAN({x}), NULL, {x})",  # where NaN does not equal NaN
         array="[{numbers}]",
@@ -219,7 +202,7 @@ DIALECTS = {
     ),
     "spark": Dialect(
         string="STRING",
-        name=_backtick_name,
+        name=_quoting("`", {"`": "``"}),
         text=_escaped_text,
         array="FROM_JSON('[{numbers}]', 'ARRAY<DOUBLE>')",
         whole_array="FROM_JSON('[{numbers}]', 'ARRAY<INT>')",

@@ -24,7 +24,7 @@ from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.model.model import AnovaModel, column_scores, tables_by_component
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, within_period
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
-from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import PERIODIC
 
 MISSING, UNSEEN = -2, -1  # codes of what is no level; the places of an axis begin with these two
@@ -168,7 +168,11 @@ def lower(model: AnovaModel) -> Lowered:
 def input_of(encoder: TableEncoder, feature: int) -> Input:
     """Column of a feature."""
     name, about = encoder.feature_names[feature], encoder.features[feature]
-    _check_levels(name, about)
+    if len({isinstance(level, str) for level in about.levels}) > 1:
+        raise ValueError(
+            f"model: {name!r} has levels that are strings and levels that are numbers, and an "
+            "export needs one kind. Make them strings before the fit."
+        )
     axes = [per_order[feature] for per_order in encoder.axes.values()]
     nodes = np.concatenate([axis.values for axis in axes])
     values = about.levels or nodes.tolist()
@@ -184,14 +188,6 @@ def input_of(encoder: TableEncoder, feature: int) -> Input:
         may_be_boolean=bool(values) and all(value in (0, 1) for value in values),
         period=float(nodes.max()) if about.kind == PERIODIC else 0.0,
     )
-
-
-def _check_levels(name: str, feature: Feature) -> None:
-    if len({isinstance(level, str) for level in feature.levels}) > 1:
-        raise ValueError(
-            f"model: {name!r} has levels that are strings and levels that are numbers, and an "
-            "export needs one kind. Make them strings before the fit."
-        )
 
 
 def _place(axis: Axis, inputs: Sequence[Input], number: int) -> Place:
@@ -239,11 +235,7 @@ def _grids(
         extra = [(0, size - n_nodes) for size, n_nodes in zip(sizes, table.shape, strict=False)]
         padded = np.pad(table, [*extra, (0, 0)])
         strides = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-        beyond = sum(
-            stride
-            for stride, number in zip(strides, numbers, strict=True)
-            if places[number].is_between
-        )
+        beyond = sum(s for s, p in zip(strides, numbers, strict=True) if places[p].is_between)
         cells = padded.reshape(-1, table.shape[-1])
         cells = np.concatenate([cells, np.zeros((beyond, table.shape[-1]))])
         grids.append(Grid(tuple(names[j] for j in component), numbers, strides, cells))
@@ -288,9 +280,9 @@ def probes(model: AnovaModel) -> list[FloatArray]:
     """
     encoder, rng = model.encoder, np.random.default_rng(0)
     columns = []
-    trees = None if model.remainder is None else model.remainder.trees
     for feature, about in enumerate(encoder.features):
-        ends = np.empty(0) if trees is None else trees.features[feature].ends
+        rest = model.remainder
+        ends = np.empty(0) if rest is None else rest.trees.features[feature].ends
         values = [per_order[feature].values for per_order in encoder.axes.values()]
         nodes = np.unique(np.concatenate([ends, *values]))
         if about.levels or not len(nodes):
@@ -315,11 +307,11 @@ def evaluate(lowered: Lowered, columns: list[FloatArray]) -> tuple[FloatArray, F
     Returns those of components (n_rows, n_components, n_outputs), and the remainder (n_rows,
     n_outputs).
     """
-    located = []
-    for place in lowered.places:
-        column = lowered.inputs[place.input]
-        x = columns[column.feature] / column.unit
-        located.append(_located(place, within_period(x, column.period) if column.period else x))
+    read = [columns[column.feature] / column.unit for column in lowered.inputs]
+    for j, column in enumerate(lowered.inputs):
+        if column.period:
+            read[j] = within_period(read[j], column.period)
+    located = [_located(place, read[place.input]) for place in lowered.places]
     rest = np.zeros((len(columns[0]), lowered.n_outputs))
     values = [_values(grid, located) for grid in lowered.grids]
     scores = np.stack(values, 1) if values else rest[:, None][:, :0]

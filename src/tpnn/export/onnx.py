@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import IntArray
 from tpnn._utils.files import write_file
+from tpnn._utils.rules import optional
 from tpnn.export.lowering import Grid, Input, Lowered, checked_lowering, input_of
 from tpnn.export.onnx_graph import (
     DOUBLE,
@@ -24,7 +25,6 @@ from tpnn.export.onnx_graph import (
     Columns,
     Graph,
     Located,
-    Node,
     Value,
     form_of,
     is_time,
@@ -126,8 +126,12 @@ def _label(graph: Graph, raw: str, labels: NDArray[Any]) -> str:
 def _contributions(graph: Graph, lowered: Lowered, scores: Scores) -> Result:
     """Values of all components in their order, (n_rows, n_components[, n_outputs])."""
     add, sizes = graph.add, (len(lowered.grids), lowered.n_outputs)
-    if not scores.effects:
-        return _no_contributions(graph, lowered, scores)
+    if not scores.effects:  # (n_rows, 0[, n_outputs])
+        none, n_outputs = np.empty(0, np.int64), lowered.n_outputs
+        if n_outputs == 1:
+            return Result(CONTRIBUTIONS, add("Gather", scores.raw, none, axis=1), (0,))
+        raw = add("Reshape", scores.raw, np.array([0, 1, n_outputs]))
+        return Result(CONTRIBUTIONS, add("Gather", raw, none, axis=1), (0, n_outputs))
     in_groups = add("Concat", *scores.effects, axis=1)
     effects = add("Gather", in_groups, scores.position_of, axis=1)
     if scores.refused is not None:
@@ -136,15 +140,6 @@ def _contributions(graph: Graph, lowered: Lowered, scores: Scores) -> Result:
     if lowered.n_outputs > 1:
         return Result(CONTRIBUTIONS, by_row, sizes)
     return Result(CONTRIBUTIONS, add("Reshape", by_row, np.array([0, -1])), sizes[:1])
-
-
-def _no_contributions(graph: Graph, lowered: Lowered, scores: Scores) -> Result:
-    """Contributions of a model without components, (n_rows, 0[, n_outputs])."""
-    none, n_outputs = np.empty(0, np.int64), lowered.n_outputs
-    if n_outputs == 1:
-        return Result(CONTRIBUTIONS, graph.add("Gather", scores.raw, none, axis=1), (0,))
-    raw = graph.add("Reshape", scores.raw, np.array([0, 1, n_outputs]))
-    return Result(CONTRIBUTIONS, graph.add("Gather", raw, none, axis=1), (0, n_outputs))
 
 
 Fractions = Sequence[str | None]  # along each axis; None where values never lie between nodes
@@ -216,11 +211,12 @@ def _effects(graph: Graph, lowered: Lowered, located: Located, grids: Sequence[G
     fractions = []
     for axis in range(len(grids[0].places)):
         places = [grid.places[axis] for grid in grids]
-        nodes = add("Gather", located.nodes, _rows(located.node_row, places), axis=0)
+        rows = np.array([located.node_row[place] for place in places])
+        nodes = add("Gather", located.nodes, rows, axis=0)
         base = add("Add", base, add("Mul", nodes, _strides(grids, axis)))
         fraction = None
         if lowered.places[places[0]].is_between:
-            rows = _rows(located.fraction_row, places)
+            rows = np.array([located.fraction_row[place] for place in places])
             fraction = add("Gather", located.fractions, rows, axis=0)
         fractions.append(fraction)
     assert isinstance(base, str)
@@ -242,10 +238,6 @@ def _interpolated(graph: Graph, grids: Sequence[Grid], base: str, fractions: Fra
         return add("Add", low, add("Mul", fraction, add("Sub", high, low)))
 
     return along(base, 0)
-
-
-def _rows(row_of: dict[int, int], places: Sequence[int]) -> IntArray:
-    return np.array([row_of[place] for place in places])
 
 
 def _strides(grids: Sequence[Grid], axis: int) -> IntArray:
@@ -318,28 +310,17 @@ def to_onnx(model: AnovaModel, path: str | os.PathLike[str], contributions: bool
     for result in results:
         graph.add("Identity", result.value, output=result.name)
     facts = {
-        "components": _json([grid.names for grid in lowered.grids]),
-        "inputs": _json([entry._asdict() for entry in entries]),
+        "components": json.dumps([grid.names for grid in lowered.grids], ensure_ascii=False),
+        "inputs": json.dumps([entry._asdict() for entry in entries], ensure_ascii=False),
         "link": lowered.link,
         "missing_text": missing_text,
-        "outputs": _json(lowered.outputs),
+        "outputs": json.dumps(lowered.outputs, ensure_ascii=False),
     }
-    onnx = _onnx()
+    onnx = optional("onnx", "to_onnx", "tpnn[onnx]")
     proto = _proto(onnx, graph, entries, results)
     onnx.helper.set_model_props(proto, facts)
     onnx.checker.check_model(proto, full_check=True)
     write_file(path, proto.SerializeToString())
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-    except ImportError as error:
-        raise ImportError(
-            'to_onnx: needs onnx, which is not installed. pip install "tpnn[onnx]".'
-        ) from error
-    return onnx
 
 
 def _entries(
@@ -416,7 +397,11 @@ def _columns(graph: Graph, lowered: Lowered, names: Sequence[str], missing_text:
     reals = [j for j, column in enumerate(lowered.inputs) if form_of(column) == REAL]
     numbers = [_stacked(graph, [names[j] for j in reals])] if reals else []
     if times:
-        numbers.append(_seconds(graph, _stacked(graph, [names[j] for j in times])))
+        microseconds = _stacked(graph, [names[j] for j in times])
+        seconds = graph.add("Cast", microseconds, to=DOUBLE)
+        seconds = graph.add("Div", seconds, np.array(MICROSECONDS))
+        is_missing = graph.add("Equal", microseconds, np.array(MISSING_WHOLE))
+        numbers.append(graph.add("Where", is_missing, np.array(np.nan), seconds))
     return Columns(
         numbers=graph.add("Concat", *numbers, axis=0) if numbers else "",
         row_of={j: row for row, j in enumerate(reals + times)},
@@ -432,14 +417,6 @@ def _stacked(graph: Graph, names: Sequence[str]) -> str:
     return graph.add("Transpose", graph.add("Concat", *names, axis=1))
 
 
-def _seconds(graph: Graph, microseconds: str) -> str:
-    """Numbers of microseconds as seconds, NaN where missing."""
-    seconds = graph.add("Cast", microseconds, to=DOUBLE)
-    seconds = graph.add("Div", seconds, np.array(MICROSECONDS))
-    is_missing = graph.add("Equal", microseconds, np.array(MISSING_WHOLE))
-    return graph.add("Where", is_missing, np.array(np.nan), seconds)
-
-
 def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], results: Sequence[Result]) -> Any:
     """Graph as the message of ONNX."""
     helper = onnx.helper
@@ -448,8 +425,15 @@ def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], results: Sequence[
         code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return helper.make_tensor_value_info(name, code, shape, words)
 
+    nodes = [
+        helper.make_node(
+            node.operator, node.inputs, node.outputs, node.outputs[0], domain=node.domain,
+            **node.attributes,
+        )
+        for node in graph.nodes
+    ]  # fmt: skip
     written = helper.make_graph(
-        [_node(helper, node) for node in graph.nodes],
+        nodes,
         "tpnn",
         [described(x.name, NUMPY_TYPES[x.form], [ROWS, 1], x.words) for x in entries],
         [described(x.name, x.dtype, [ROWS, *x.columns]) for x in results],
@@ -461,14 +445,3 @@ def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], results: Sequence[
     return helper.make_model(
         written, opset_imports=opsets, ir_version=version, producer_name="tpnn"
     )
-
-
-def _node(helper: Any, node: Node) -> Any:
-    return helper.make_node(
-        node.operator, node.inputs, node.outputs, node.outputs[0], domain=node.domain,
-        **node.attributes,
-    )  # fmt: skip
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

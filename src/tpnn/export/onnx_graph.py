@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import FloatArray, Int32Array, IntArray
+from tpnn._utils.arrays import Int32Array, IntArray
 from tpnn.anova.trees import Trees
 from tpnn.export.lowering import MISSING, UNSEEN, Forest, Input, Lowered
 from tpnn.table.table import DATE, DURATION
@@ -194,16 +194,11 @@ def _locate_numbers(
     lower = [place.nodes[: max(len(place.nodes) - 1, 1)] for place in places]
     position, first = graph.add_last_below(x, lower)
     above = add("Sub", x, _picked(graph, lower, position))
-    steps = [_steps(place.nodes) for place in places]
+    steps = [np.diff(p.nodes) if len(p.nodes) > 1 else np.ones(1) for p in places]
     fraction = add("Div", above, _picked(graph, steps, position))
     missing = np.array([[place.lower[MISSING_CODE]] for place in places])
     node = add("Where", is_missing, missing, add("Sub", position, first))
     return node, add("Where", is_missing, np.array(0.0), fraction)
-
-
-def _steps(nodes: FloatArray) -> FloatArray:
-    """Distance of each node from the next one; 1 where there is one node only."""
-    return np.diff(nodes) if len(nodes) > 1 else np.ones(1)
 
 
 def _numbers(graph: Graph, columns: Columns, inputs: Sequence[int]) -> tuple[str, str]:
@@ -261,18 +256,15 @@ def _picked(graph: Graph, tables: Sequence[NDArray[Any]], position: str) -> str:
 
 def write_trees(graph: Graph, forest: Forest, located: Located) -> str:
     """Values of all trees, (n_outputs, n_trees, n_rows)."""
-    trees = forest.trees
+    trees, values = forest.trees, forest.trees.values  # (n, n_outputs)
     answers = _answers(graph, forest, located)
-    if trees.tables is not None:
+    if trees.tables is None:
+        places = _leaves(graph, trees, answers)
+    else:
         asked, values = trees.tables
-        return _tree_values(graph, _entries(graph, asked, answers), values, len(trees.roots))
-    places, values = _leaves(graph, trees, answers), trees.values
-    return _tree_values(graph, places, values, len(trees.roots))
-
-
-def _tree_values(graph: Graph, places: str, values: FloatArray, n_trees: int) -> str:
-    """Pick values (n, n_outputs) by places (n_trees, n_rows)."""
-    return graph.add_picked(graph.constant(values.T), places, [values.shape[1], n_trees, -1])
+        places = _entries(graph, asked, answers)
+    shape = [values.shape[1], len(trees.roots), -1]
+    return graph.add_picked(graph.constant(values.T), places, shape)
 
 
 def _answers(graph: Graph, forest: Forest, located: Located) -> str:

@@ -38,8 +38,14 @@ from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.table import DATE, DURATION
 
-LARGEST_EXPONENT = 700  # beyond it exp() overflows or underflows, which some databases refuse
-LARGEST_LOG = 300  # where the log link is cut
+# Scores {r} as predictions. Beyond 700 exp() overflows or underflows, which some databases refuse.
+# The log link is cut at 300.
+ODDS = "CASE WHEN {r} < -700 THEN 0e0 ELSE EXP({r}) END"
+INVERSES = {
+    "identity": "{r}",
+    "logit": "CASE WHEN {r} > 700 THEN 1e0 WHEN {r} < -700 THEN 0e0 ELSE 1 / (1 + EXP(-{r})) END",
+    "log": "EXP(CASE WHEN {r} > 300 THEN 300 WHEN {r} < -300 THEN -300 ELSE {r} END)",
+}
 SMALLEST_SHARE = 1e-30  # of a step between nodes, below which PostgreSQL sees no fraction
 TERMS = 50  # trees of one column
 MOST_CASES = 20_000  # values of leaves that are written as nested cases
@@ -87,26 +93,44 @@ class Query:
     def write(self, table: list[str]) -> str:
         """Write the whole query; ``table`` has the names of its schema, if any, and its own."""
         self._check_columns()
+        places, grids = self.lowered.places, self.lowered.grids + self.lowered.held
+        nodes = [(self._node(place), f"i{p}") for p, place in enumerate(places)]
+        between = [(self._fraction(places[p], f"i{p}"), f"t{p}") for p in self.lowered.interpolated]
+        effects = [
+            (self._effect(grid, f"cells.c{g}_{k}"), f"f{g}_{k}")
+            for g, grid in enumerate(grids)
+            for k in range(self.lowered.n_outputs)
+        ]
         steps = [
             ("features", self._read(table)),
-            ("nodes", self._select(self._nodes(), "features")),
-            ("fractions", self._select(self._fractions(), "nodes")),
-            ("effects", self._select(self._effects(), self._with_cells("fractions"), "fractions")),
+            ("nodes", self._select(nodes, "features")),
+            ("fractions", self._select(between, "nodes")),
+            ("effects", self._select(effects, self._with_cells("fractions"), "fractions")),
         ]
         if self.lowered.forest is not None:
             steps += self._forest(self.lowered.forest)
         steps.append(("scores", self._select(self._scores(), steps[-1][0])))
         more, answers = self._predictions(steps[-1][0])
-        steps += more
-        opening = self.dialect.opening
-        written = ",\n".join(f"{name} {opening}\n{body}\n)" for name, body in steps)
-        return f"WITH {written}\n{self._final(steps[-1][0], answers)}\n"
+        return self._whole([*steps, *more], self._answers(answers))
+
+    def _whole(self, steps: Sequence[Step], columns: Sequence[Column]) -> str:
+        """Write all steps, and the columns of the answer after the last one."""
+        written = ",\n".join(f"{name} {self.dialect.opening}\n{body}\n)" for name, body in steps)
+        names = map(self._name, distinct_names([name for _, name in columns]))
+        answers = ",\n  ".join(
+            f"{expression} AS {name}" for (expression, _), name in zip(columns, names, strict=True)
+        )
+        return f"WITH {written}\nSELECT\n  {answers}\nFROM {steps[-1][0]}\n"
 
     def _read(self, table: list[str]) -> str:
-        """Step that reads the keys and the features."""
+        """Step that reads the keys, the features and the offset."""
         source = ".".join(map(self._name, table)) + f" AS {TABLE}"
-        keys = [(self._column(name), f"k{number}") for number, name in enumerate(self.keys)]
-        return self._select([*keys, *self._features()], source, first=True)
+        columns = [(self._column(name), f"k{number}") for number, name in enumerate(self.keys)]
+        columns += [(self._feature(x), f"x{j}") for j, x in enumerate(self.lowered.inputs)]
+        if self.lowered.offset is not None:
+            number = self.dialect.number(self._column(self.lowered.offset.name), False)
+            columns.append((number, "x_offset"))
+        return self._select(columns, source, first=True)
 
     def _name(self, name: str) -> str:
         if not name or "\0" in name:
@@ -154,15 +178,8 @@ class Query:
             "  SELECT\n    " + ",\n    ".join(written or ["1 AS one"]) + f"\n  FROM {source}{fence}"
         )
 
-    def _features(self) -> list[Column]:
-        """Numbers in doubles and codes of levels."""
-        columns = [(self._feature(x), f"x{j}") for j, x in enumerate(self.lowered.inputs)]
-        if self.lowered.offset is not None:
-            number = self.dialect.number(self._column(self.lowered.offset.name), False)
-            columns.append((number, "x_offset"))
-        return columns
-
     def _feature(self, column: Input) -> str:
+        """Write a number in a double, or the code of a level."""
         value = self._column(column.name)
         if column.levels:
             return self._level_code(column, value)
@@ -204,9 +221,6 @@ class Query:
     def _array(self, numbers: Sequence[float]) -> str:
         return self.dialect.array.format(numbers=numbers_text(numbers))
 
-    def _nodes(self) -> list[Column]:
-        return [(self._node(place), f"i{p}") for p, place in enumerate(self.lowered.places)]
-
     def _node(self, place: Place) -> str:
         x = f"x{place.input}"
         if self.lowered.inputs[place.input].levels:
@@ -219,10 +233,6 @@ class Query:
             f"CASE WHEN {x} IS NULL THEN {missing} WHEN ABS({x}) > {LARGEST_DOUBLE} THEN NULL "
             f"ELSE {lower} END"
         )
-
-    def _fractions(self) -> list[Column]:
-        places = self.lowered.places
-        return [(self._fraction(places[p], f"i{p}"), f"t{p}") for p in self.lowered.interpolated]
 
     def _fraction(self, place: Place, node: str) -> str:
         x, d = f"x{place.input}", self.dialect
@@ -248,13 +258,6 @@ class Query:
         ]
         written = ",\n    ".join(arrays or ["1 AS one"])
         return f"{source} CROSS JOIN (SELECT\n    {written}) AS cells"
-
-    def _effects(self) -> list[Column]:
-        return [
-            (self._effect(grid, f"cells.c{g}_{k}"), f"f{g}_{k}")
-            for g, grid in enumerate(self.lowered.grids + self.lowered.held)
-            for k in range(self.lowered.n_outputs)
-        ]
 
     def _effect(self, grid: Grid, cells: str) -> str:
         """Value of one component, linear between the cells around a row."""
@@ -326,39 +329,30 @@ class Query:
         return list(map(written, trees.roots.tolist()))
 
     def _scores(self) -> list[Column]:
-        offset = self._offset()
-        scores = []
+        scores, offset = [], list[str]()
+        if self.lowered.offset is not None:
+            size, added = "ABS(x_offset)", "x_offset"
+            if self.lowered.offset.is_exposure:
+                size, added = "x_offset > 0 AND x_offset", "LN(x_offset)"
+            offset = [f"CASE WHEN {size} <= {LARGEST_DOUBLE} THEN {added} END"]
         for k, intercept in enumerate(self.lowered.intercepts.tolist()):
             effects = [f"f{g}_{k}" for g in range(len(self.lowered.grids))]
             effects += [] if self.lowered.forest is None else [f"e{k}"]
             scores.append((" + ".join([literal(intercept), *effects, *offset]), f"r{k}"))
         return scores
 
-    def _offset(self) -> list[str]:
-        if self.lowered.offset is None:
-            return []
-        if self.lowered.offset.is_exposure:
-            return [
-                f"CASE WHEN x_offset > 0 AND x_offset <= {LARGEST_DOUBLE} THEN LN(x_offset) END"
-            ]
-        return [f"CASE WHEN ABS(x_offset) <= {LARGEST_DOUBLE} THEN x_offset END"]
-
     def _predictions(self, source: str) -> tuple[list[Step], list[str]]:
         """Write the steps from raw scores to predictions, and the expressions of these."""
-        raw = [f"r{k}" for k in range(self.lowered.n_outputs)]
-        link = self.lowered.link
-        steps: list[Step] = []
-        if link == "softmax":
-            largest = f"{self.dialect.greatest}({', '.join(raw)})"
-            odds = [(_odds(f"{r} - {largest}"), f"odds{k}") for k, r in enumerate(raw)]
-            steps = [("shares", self._select(odds, source))]
-            total = " + ".join(name for _, name in odds)
-            answers = [f"{name} / ({total})" for _, name in odds]
-        elif link == "quantiles":
-            steps, answers = self._sorted(raw, source)
-        else:
-            answers = [_INVERSES[link](r) for r in raw]
-        return steps, answers
+        raw, link = [f"r{k}" for k in range(self.lowered.n_outputs)], self.lowered.link
+        if link == "quantiles":
+            return self._sorted(raw, source)
+        if link != "softmax":
+            return [], [INVERSES[link].format(r=r) for r in raw]
+        largest = f"{self.dialect.greatest}({', '.join(raw)})"
+        odds = [(ODDS.format(r=f"{r} - {largest}"), f"odds{k}") for k, r in enumerate(raw)]
+        total = " + ".join(name for _, name in odds)
+        answers = [f"{name} / ({total})" for _, name in odds]
+        return [("shares", self._select(odds, source))], answers
 
     def _sorted(self, raw: list[str], source: str) -> tuple[list[Step], list[str]]:
         """Sort raw scores by comparing neighbours, in as many rounds as there are scores."""
@@ -377,14 +371,13 @@ class Query:
                 names, source = following, f"sorted{turn}"
         return steps, names
 
-    def _final(self, source: str, answers: list[str]) -> str:
-        outputs = self.lowered.outputs
-        called = [f"_{name}" for name in outputs] if outputs else [""]
+    def _answers(self, predictions: Sequence[str]) -> list[Column]:
+        """Columns of the answer: keys, raw scores, predictions and, if asked for, contributions."""
+        called = [f"_{name}" for name in self.lowered.outputs] or [""]
         columns = [(f"k{j}", name) for j, name in enumerate(self.keys)]
         columns += [(f"r{k}", f"raw_score{name}") for k, name in enumerate(called)]
-        columns += [
-            (answer, f"prediction{name}") for answer, name in zip(answers, called, strict=True)
-        ]
+        named = [f"prediction{name}" for name in called]
+        columns += zip(predictions, named, strict=True)
         if self.contributions:
             columns += [
                 (f"f{g}_{k}", f"f({', '.join(grid.names)}){name}")
@@ -393,12 +386,7 @@ class Query:
             ]
         if self.contributions and self.lowered.forest is not None:
             columns += [(f"e{k}", f"remainder{name}") for k, name in enumerate(called)]
-        names = distinct_names([name for _, name in columns])
-        written = [
-            f"{expression} AS {self._name(name)}"
-            for (expression, _), name in zip(columns, names, strict=True)
-        ]
-        return "SELECT\n  " + ",\n  ".join(written) + f"\nFROM {source}"
+        return columns
 
 
 def _check_size(n_values: int, most: int) -> None:
@@ -433,33 +421,10 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     >>> distinct_names(["f(a)", "F(A)", "x" * 70])[1:] == ["F(A)_2", "x" * 63]
     True
     """
-    used: set[str] = set()
-    answer = []
+    distinct: dict[str, str] = {}  # by how databases compare names
     for name in names:
         free, number = cut_name(name), 2
-        while free.casefold() in used:
+        while free.casefold() in distinct:
             free, number = cut_name(name, f"_{number}"), number + 1
-        used.add(free.casefold())
-        answer.append(free)
-    return answer
-
-
-def _odds(score: str) -> str:
-    return f"CASE WHEN {score} < -{LARGEST_EXPONENT} THEN 0e0 ELSE EXP({score}) END"
-
-
-def _expit(raw: str) -> str:
-    return (
-        f"CASE WHEN {raw} > {LARGEST_EXPONENT} THEN 1e0 WHEN {raw} < -{LARGEST_EXPONENT} THEN 0e0 "
-        f"ELSE 1 / (1 + EXP(-{raw})) END"
-    )
-
-
-def _exp(raw: str) -> str:
-    return (
-        f"EXP(CASE WHEN {raw} > {LARGEST_LOG} THEN {LARGEST_LOG} "
-        f"WHEN {raw} < -{LARGEST_LOG} THEN -{LARGEST_LOG} ELSE {raw} END)"
-    )
-
-
-_INVERSES: dict[str, Callable[[str], str]] = {"identity": str, "logit": _expit, "log": _exp}
+        distinct[free.casefold()] = free
+    return list(distinct.values())

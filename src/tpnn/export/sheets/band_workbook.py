@@ -8,7 +8,7 @@ and levels, and a sheet for each component its points or relativities, which can
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tpnn.export.sheets.workbook import (
     DATE_FORMAT,
     LOOKUP,
     SCORE,
+    Columns,
     Range,
     check_levels,
     check_size,
@@ -27,9 +28,11 @@ from tpnn.export.sheets.workbook import (
     in_days,
     in_period,
     level_formula,
-    load_openpyxl,
+    new_book,
+    offset_heading,
     put,
     put_formula,
+    put_line,
     save_book,
     sheet_name,
     written_rows,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from tpnn.export.sheets.scorecard import ScoreCard
 
 BANDS = "Bands"
-EXPOSURE, OFFSET = "exposure", "offset"
+EXPOSURE = "exposure"
 
 Combine = Callable[[str, str], str]  # formula of the result from a range of cells and the exposure
 
@@ -62,12 +65,8 @@ def write_tariff(tables: RatingTables, path: str | os.PathLike[str], X: Any, off
     is_odds = tables.banded.model.link.name == "logit"
 
     def product(cells: str, exposure: str) -> str:
-        parts = [
-            f"{tables.base:.17g}",
-            *[f"PRODUCT({cells})"] * bool(cells),
-            *[exposure] * bool(exposure),
-        ]
-        whole = "*".join(parts)
+        factors = [f"{tables.base:.17g}", f"PRODUCT({cells})" if cells else "", exposure]
+        whole = "*".join(filter(None, factors))
         return f"({whole})/(1+{whole})" if is_odds else whole
 
     _write(tables.banded, factors, path, (X, offset), ("prediction", "relativity", product))
@@ -80,7 +79,7 @@ def _write(
     rows: tuple[Any, Any],
     words: tuple[str, str, Combine],
 ) -> None:
-    book = load_openpyxl().Workbook()
+    book = new_book()
     sheets = _BandSheets(book, grouped, tables, words)
     columns, offsets = written_rows(grouped.model, *rows)
     for row, added in enumerate(offsets.tolist()):
@@ -100,32 +99,14 @@ class _BandSheets:
         words: tuple[str, str, Combine],
     ) -> None:
         self.book, self.grouped, self.words = book, grouped, words
-        self.score, self.lookup, self.bands = (
-            book.active,
-            book.create_sheet(LOOKUP),
-            book.create_sheet(BANDS),
-        )
-        self.score.title, self.n_band_columns = SCORE, 0
+        self.score, self.lookup = book.active, book.create_sheet(LOOKUP)
+        self.bands = Columns(book.create_sheet(BANDS))
+        self.score.title = SCORE
+        self.offset = offset_heading(grouped.model, EXPOSURE)
         self.places = {feature: k for k, feature in enumerate(grouped.bands)}
         self.ranges = {feature: self._write_bands(feature) for feature in grouped.bands}
         self.values = {s: self._write_table(k, s, t) for k, (s, t) in enumerate(tables.items(), 1)}
         self._write_headings()
-
-    @property
-    def exposure(self) -> str | None:
-        """Heading of the column of the exposure or offset, where the model has one."""
-        column = self.grouped.model.encoder.offset_column
-        if column is not None and column.is_exposure:
-            return EXPOSURE
-        return OFFSET if self.grouped.model.has_offset or column is not None else None
-
-    def _write_column(self, heading: str, values: Sequence[Any], style: str = "") -> Range:
-        self.n_band_columns += 1
-        check_size(heading, len(values) + 1, self.n_band_columns)
-        put(self.bands, 1, self.n_band_columns, heading)
-        for row, value in enumerate(values, 2):
-            put(self.bands, row, self.n_band_columns, value, style)
-        return Range(BANDS, 2, self.n_band_columns, len(values) + 1, self.n_band_columns)
 
     def _write_bands(self, feature: int) -> list[Range]:
         """Write the cuts of a feature, or its levels and the band of each, from 1."""
@@ -134,33 +115,26 @@ class _BandSheets:
         if bands.has_levels:
             check_levels(self.grouped.model, feature)
             of_level = (bands.of_point[: len(about.levels)] + 1).tolist()
-            labels = self._write_column(f"{name}: levels", about.levels)
-            return [labels, self._write_column(f"{name}: band", of_level)]
+            labels = self.bands.add(f"{name}: levels", about.levels)
+            return [labels, self.bands.add(f"{name}: band", of_level)]
         style = DATE_FORMAT if about.kind == DATE else ""
         cuts = [in_days(about, cut) for cut in bands.cuts.tolist()]
-        return [self._write_column(f"{name}: a band begins at", cuts, style)]
+        return [self.bands.add(f"{name}: a band begins at", cuts, style)]
 
     def _write_table(self, number: int, component: Component, table: Any) -> Range:
         """Sheet of a component: the bands of its features, and the value of each cell."""
-        lines, name = self.grouped.line_labels(component), self.grouped.name(component)
-        sheet = self.book.create_sheet(sheet_name(number, name))
-        columns = [*lines.items(), (self.words[1], table.ravel().tolist())]
-        check_size(name, table.size + 1, len(columns))
-        for column, (heading, values) in enumerate(columns, 1):
-            put(sheet, 1, column, heading)
-            for row, value in enumerate(values, 2):
-                put(sheet, row, column, value)
-        return Range(sheet.title, 2, len(columns), table.size + 1, len(columns))
+        name = self.grouped.name(component)
+        check_size(name, table.size + 1, len(component) + 1)
+        columns = Columns(self.book.create_sheet(sheet_name(number, name)))
+        for heading, labels in self.grouped.line_labels(component).items():
+            columns.add(heading, labels)
+        return columns.add(self.words[1], table.ravel().tolist())
 
     def _write_headings(self) -> None:
         names = [self.grouped.model.feature_names[feature] for feature in self.places]
-        asked = [*names, *[self.exposure] * bool(self.exposure)]
         components = [f"{self.grouped.name(s)}: {self.words[1]}" for s in self.values]
-        for column, text in enumerate([*asked, self.words[0], *components], 1):
-            put(self.score, 1, column, text)
-        for name, place in zip(names, self.places.values(), strict=True):
-            put(self.lookup, 1, 2 * place + 1, f"{name}: level")
-            put(self.lookup, 1, 2 * place + 2, f"{name}: band")
+        put_line(self.score, 1, [*names, *self.offset, self.words[0], *components])
+        put_line(self.lookup, 1, [f"{name}: {of}" for name in names for of in ("level", "band")])
 
     def write_row(self, row: int, values: Mapping[int, Any], offset: float) -> None:
         """Write a row to score, with all its formulas."""
@@ -171,9 +145,9 @@ class _BandSheets:
             put(self.score, row, place + 1, values[feature], style)
             self._write_band(row, feature, place)
         result, added = len(self.places) + 1, ""
-        if self.exposure:
+        if self.offset:
             cell = f"{column_letters(result)}{row}"
-            is_exposure = self.exposure == EXPOSURE
+            is_exposure = self.offset == [EXPOSURE]
             put(self.score, row, result, float(np.exp(offset)) if is_exposure else offset)
             added, result = cell if is_exposure else f"EXP({cell})", result + 1
         first, last = column_letters(result + 1), column_letters(result + len(self.values))

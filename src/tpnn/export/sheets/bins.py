@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, Int32Array, IntArray
 from tpnn._utils.rules import COUNT, Rule, check_parameters, is_not_negative
 from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import title, values_at
@@ -44,7 +44,7 @@ class Bands:
     # (n_points,): nodes or numbers of levels, then NaN (missing) and, with levels, inf (unseen)
     numbers: FloatArray
     masses: FloatArray  # (n_points,), share of the training mass at each point
-    of_point: IntArray  # (n_points,), band of each point
+    of_point: Int32Array  # (n_points,), band of each point
     cuts: FloatArray  # (n_regular - 1,), where a new band begins, for a feature without levels
     labels: tuple[str, ...]  # every band in words
     has_levels: bool
@@ -80,7 +80,7 @@ class Bands:
         is_special = ~np.isfinite(column)
         numbers = np.where(is_special, 0.0, column)
         if self.has_levels:
-            bands = self.of_point[numbers.astype(np.intp)]
+            bands = self.of_point[numbers.astype(np.intp)].astype(np.intp)
         else:
             bands = np.searchsorted(self.cuts, numbers, side="right")
         return np.where(is_special, self.n_regular + np.isinf(column), bands)
@@ -99,19 +99,19 @@ def band_rules(
 ) -> BandRules:
     """Check how the bands of a model shall be chosen; ``default`` is for features not named."""
     names = model.feature_names
-    own = dict(max_bands) if isinstance(max_bands, Mapping) else dict.fromkeys(names, max_bands)
-    given = {} if cuts is None else dict(cuts)
-    for argument, named in (("max_bands", own), ("cuts", given)):
+    most = dict(max_bands) if isinstance(max_bands, Mapping) else dict.fromkeys(names, max_bands)
+    wanted = {} if cuts is None else dict(cuts)
+    for argument, named in (("max_bands", most), ("cuts", wanted)):
         unknown = [name for name in named if name not in names]
         if unknown:
             raise ValueError(
                 f"{argument}: must name features of the model, found {unknown[0]!r}. It has "
                 f"{list(names)[:10]!r}."
             )
-    for value in own.values():
+    for value in most.values():
         check_parameters({"max_bands": value}, {"max_bands": COUNT})
     check_parameters({"min_share": share}, {"min_share": SHARE})
-    return BandRules(dict.fromkeys(names, default) | own, given, float(share))
+    return BandRules(dict.fromkeys(names, default) | most, wanted, float(share))
 
 
 def feature_bands(model: AnovaModel, feature: int, rules: BandRules) -> Bands:
@@ -124,16 +124,16 @@ def feature_bands(model: AnovaModel, feature: int, rules: BandRules) -> Bands:
     axis = model.encoder.axes[min(model.encoder.axes)][feature]
     regular, masses = _points(model, feature, about, axis)
     if name in rules.cuts:
-        regular, masses, of_regular, cuts = _own(name, about, regular, masses, rules.cuts[name])
+        regular, masses, of_regular, cuts = _wanted(name, about, regular, masses, rules.cuts[name])
     else:
         of_regular = _found(model, feature, (regular, masses), rules)
         cuts = np.empty(0) if about.levels else _cuts(about, regular, of_regular)
-    specials = [np.nan, UNSEEN_LEVEL] if about.levels else [np.nan]
-    n_regular = int(of_regular.max(initial=-1)) + 1
+    specials = np.array([np.nan, UNSEEN_LEVEL] if about.levels else [np.nan])
+    n_regular, nodes = int(of_regular.max(initial=-1)) + 1, axis.locate(specials)[0]
     return Bands(
         numbers=np.append(regular, specials),
-        masses=np.append(masses, _special_masses(axis)[: len(specials)]),
-        of_point=np.append(of_regular, n_regular + np.arange(len(specials))),
+        masses=np.append(masses, np.append(axis.weights, 0.0)[nodes]),
+        of_point=np.append(of_regular, n_regular + np.arange(len(specials))).astype(np.int32),
         cuts=cuts,
         labels=_labels(about, cuts, of_regular),
         has_levels=bool(about.levels),
@@ -142,9 +142,12 @@ def feature_bands(model: AnovaModel, feature: int, rules: BandRules) -> Bands:
 
 def _labels(about: Feature, cuts: FloatArray, of_regular: IntArray) -> tuple[str, ...]:
     """Every band in words, those of missing and unseen values too."""
-    words = _level_labels(about, of_regular) if about.levels else _range_labels(about, cuts)
     n_regular = int(of_regular.max(initial=-1)) + 1
-    return (*words[:n_regular], MISSING_WORD, *[UNSEEN_WORD] * bool(about.levels))
+    words = _range_labels(about, cuts)[:n_regular]
+    if about.levels:
+        members = [np.flatnonzero(of_regular == band) for band in range(n_regular)]
+        words = [_joined([str(about.levels[i]) for i in levels]) for levels in members]
+    return (*words, MISSING_WORD, *[UNSEEN_WORD] * bool(about.levels))
 
 
 def _found(
@@ -161,13 +164,13 @@ def _found(
     return of_regular
 
 
-def _own(
-    name: str, about: Feature, regular: FloatArray, masses: FloatArray, given: Any
+def _wanted(
+    name: str, about: Feature, regular: FloatArray, masses: FloatArray, asked: Any
 ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-    """Points, masses and bands of a feature whose bands are given, and its cuts."""
+    """Points, masses and bands of a feature whose bands the user names, and its cuts."""
     if about.levels:
-        return regular, masses, _own_groups(name, about, given), np.empty(0)
-    listed = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+        return regular, masses, _wanted_groups(name, about, asked), np.empty(0)
+    listed = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
     cuts = np.array([read_number(name, about, value, "cuts") for value in listed])
     if (np.diff(cuts) <= 0).any() or not len(cuts):
         raise ValueError(
@@ -181,14 +184,14 @@ def _own(
     return points, spread, np.searchsorted(cuts, points, side="right"), cuts
 
 
-def _own_groups(name: str, about: Feature, given: Any) -> IntArray:
+def _wanted_groups(name: str, about: Feature, asked: Any) -> IntArray:
     """Band of each level, from lists of levels; those in none of them are the last band."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(asked, str) or not isinstance(asked, Iterable):
         raise ValueError(
-            f"cuts: {name!r} has levels, so its bands are lists of them, found {given!r:.200}. "
+            f"cuts: {name!r} has levels, so its bands are lists of them, found {asked!r:.200}. "
             f"Pass [{list(about.levels[:2])!r}, ...]."
         )
-    groups = [read_levels(name, about, levels, "cuts") for levels in given]
+    groups = [read_levels(name, about, levels, "cuts") for levels in asked]
     named = [level for group in groups for level in group]
     if len(set(named)) < len(named):
         twice = next(level for level in named if named.count(level) > 1)
@@ -207,9 +210,8 @@ def merged(about: Feature, bands: Bands, of_band: IntArray) -> Bands:
     of_all = np.append(of_band, of_band[-1] + 1 + np.arange(bands.n_bands - bands.n_regular))
     of_point = of_all[bands.of_point]
     cuts = bands.cuts[np.diff(of_band) > 0] if len(bands.cuts) else bands.cuts
-    is_regular = bands.of_point < bands.n_regular
-    labels = _labels(about, cuts, of_point[is_regular])
-    return replace(bands, of_point=of_point, cuts=cuts, labels=labels)
+    labels = _labels(about, cuts, of_point[bands.of_point < bands.n_regular])
+    return replace(bands, of_point=of_point.astype(np.int32), cuts=cuts, labels=labels)
 
 
 def _points(
@@ -229,12 +231,6 @@ def _points(
     masses = np.zeros(len(numbers))
     masses[np.searchsorted(numbers, axis.values)] = axis.weights[axis.regular]
     return numbers, masses
-
-
-def _special_masses(axis: Axis) -> FloatArray:
-    """Mass of missing values and of unseen levels."""
-    nodes, _ = axis.locate(np.array([np.nan, UNSEEN_LEVEL]))
-    return np.append(axis.weights, 0.0)[nodes]
 
 
 def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray:
@@ -259,9 +255,8 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
 def _cuts(about: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
     """Values at which a new band begins, as short as the nodes on both sides allow."""
     unit = SECONDS_PER_DAY if about.kind in (DATE, DURATION) else 1.0
-    is_whole = about.kind in (NUMBER, PERIODIC) and not np.any(
-        regular % 1
-    )  # such as years and numbers of late payments
+    # such as years, and numbers of late payments
+    is_whole = about.kind in (NUMBER, PERIODIC) and not np.any(regular % 1)
     cuts = []
     for last in np.flatnonzero(np.diff(of_regular)):
         low, high = regular[last], regular[last + 1]
@@ -299,11 +294,6 @@ def _range_labels(about: Feature, cuts: FloatArray) -> list[str]:
     return [f"< {words[0]}", *inner, f">= {words[-1]}"]
 
 
-def _level_labels(about: Feature, of_regular: IntArray) -> list[str]:
-    members = [np.flatnonzero(of_regular == band) for band in np.unique(of_regular)]
-    return [_joined([str(about.levels[i]) for i in levels]) for levels in members]
-
-
 def _joined(levels: Sequence[str]) -> str:
     named = " | ".join(levels[:MAX_LEVELS_NAMED])
     more = len(levels) - MAX_LEVELS_NAMED
@@ -327,7 +317,8 @@ def best_segments(
     >>> best_segments(np.array([[0.0], [0.1], [5.0], [5.2]]), np.ones(4), 2)
     array([0, 0, 1, 1])
     """
-    runs = _equal_runs(values)
+    changed = (np.diff(values, axis=0) != 0).any(1)
+    runs: IntArray = np.append(0, np.cumsum(changed))[: len(values)]  # of equal neighbours
     starts = np.flatnonzero(np.diff(runs, prepend=-1))
     if len(starts) > MAX_POINTS:
         starts = starts[np.linspace(0, len(starts), MAX_POINTS, endpoint=False).astype(np.intp)]
@@ -341,12 +332,6 @@ def best_segments(
         is_small[0, -1] = False  # all points together are always a segment
         losses[is_small] = np.inf
     return _cut(losses, min(max_segments, len(starts)))[runs]
-
-
-def _equal_runs(values: FloatArray) -> IntArray:
-    """Return the number of the run of equal neighbours that each point is in."""
-    changed = (np.diff(values, axis=0) != 0).any(1)
-    return np.concatenate([[0], np.cumsum(changed)])[: len(values)].astype(np.intp)
 
 
 def _losses(values: FloatArray, masses: FloatArray, starts: IntArray) -> FloatArray:
@@ -478,6 +463,15 @@ def summed(
     for component, table in tables.items():
         total += table[tuple(codes[feature] for feature in component)]
     return total
+
+
+def check_both(X: Any, y: Any) -> None:
+    """Refuse rows without targets, and targets without rows."""
+    if (X is None) != (y is None):
+        raise ValueError(
+            "y: rows are passed as X and y together, and only one of them was passed. Pass both, "
+            "or neither."
+        )
 
 
 def refuse_unless(kinds: Sequence[str], model: AnovaModel, what: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray, Int32Array
+from tpnn._utils.arrays import Int32Array
 from tpnn._utils.files import check_path
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, Bands, cell_means
@@ -59,17 +59,6 @@ def _feature_document(card: ScoreCard, feature: int) -> dict[str, Any]:
     return document | {"levels": levels, "unseen": bands.n_regular + 1}
 
 
-class StoredBands(NamedTuple):
-    """Bands of a feature in a file."""
-
-    numbers: FloatArray
-    masses: FloatArray
-    of_point: Int32Array
-    cuts: FloatArray
-    labels: tuple[str, ...]
-    has_levels: bool
-
-
 class StoredCard(NamedTuple):
     """A card in a file, beside its model."""
 
@@ -80,20 +69,16 @@ class StoredCard(NamedTuple):
     base_points: int
     max_deviation: float
     is_exact: bool
-    bands: dict[int, StoredBands]
+    bands: dict[int, Bands]
     components: tuple[tuple[int, ...], ...]
     points: tuple[Int32Array, ...]  # of each component
 
 
 def save_card(card: ScoreCard, path: str | os.PathLike[str], sign: Any) -> None:
     """Write the file of the card's model, with the card beside it."""
-    bands = {
-        feature: StoredBands(**vars(one) | {"of_point": one.of_point.astype(np.int32)})
-        for feature, one in card.banded.bands.items()
-    }
     stored = StoredCard(
         **{name: getattr(card, name) for name in StoredCard._fields[:7]},
-        bands=bands,
+        bands=dict(card.banded.bands),
         components=tuple(card.points),
         points=tuple(points.astype(np.int32) for points in card.points.values()),
     )
@@ -108,23 +93,18 @@ def read_card(path: str | os.PathLike[str], verify: Any) -> dict[str, Any]:
         model = decode(AnovaModel, document)
         check_model(model)
         card: StoredCard = decode(StoredCard, document["card"])
-        bands = {j: Bands(**_bands_fields(one)) for j, one in card.bands.items()}
         points = dict(zip(card.components, card.points, strict=True))
-        _check(model, bands, points)
-        tables = {s: cell_means(model, s, bands) for s in model.components}
+        _check(model, card.bands, points)
+        tables = {s: cell_means(model, s, card.bands) for s in model.components}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"path: must be a complete score card, found {os.fspath(path)!r}, which lacks a part "
             f"of it or has a wrong one ({error!r}). Save the card again."
         ) from error
     fields = {name: getattr(card, name) for name in StoredCard._fields[:7]}
-    grouped = BandedModel(model, bands, tables, float(model.intercepts[0]))
+    grouped = BandedModel(model, card.bands, tables, float(model.intercepts[0]))
     whole = {s: table.astype(np.int64) for s, table in points.items()}
     return fields | {"points": whole, "banded": grouped}
-
-
-def _bands_fields(stored: StoredBands) -> dict[str, Any]:
-    return stored._asdict() | {"of_point": stored.of_point.astype(np.intp)}
 
 
 def _check(

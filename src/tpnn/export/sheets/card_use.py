@@ -11,7 +11,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.anova.components import Component
-from tpnn.export.sheets.bins import targets_of
+from tpnn.export.sheets.bins import check_both, targets_of
 from tpnn.loss.links import LINKS
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from tpnn.export.sheets.scorecard import ScoreCard
 
-FROM = {"best": "the best", "mean": "the mean"}
-AT_CUTOFF = "those at the cut-off"
+
 N_CUTOFFS = 20
 SMALLEST_SHARE = 1e-4  # stands for an empty group, whose logarithm must be finite
 HALF_ROW = 0.5  # added to both classes of a cell that has one of them alone
@@ -99,23 +98,23 @@ def _marks(
 ) -> tuple[dict[Component, Any], str]:
     """Points of each component from which losses are counted, and what they are in words."""
     if reference == "best":
-        return {s: points.max() for s, points in card.points.items()}, FROM["best"]
+        return {s: points.max() for s, points in card.points.items()}, "the best"
     if reference == "mean":
         means = {s: (card.banded.masses(s) * p).sum() for s, p in card.points.items()}
-        return means, FROM["mean"]
+        return means, "the mean"
     names = card.names
     if not isinstance(reference, Mapping) or set(reference) != set(names.values()):
         raise ValueError(
             "reference: must be 'best', 'mean', or the points of every component, found "
             f"{reference!r:.200}. Pass card.reference(X, cutoff)."
         )
-    return {s: float(reference[name]) for s, name in names.items()}, AT_CUTOFF
+    return {s: float(reference[name]) for s, name in names.items()}, "those at the cut-off"
 
 
 def _by_code(card: ScoreCard, codes: Mapping[str, Any]) -> list[tuple[list[int], str, str]]:
     """Places of the components that share a reason, with its code and its text."""
-    known, features = card.names, card.banded.model.feature_names
-    possible = {*known.values(), *(features[j] for s in card.points for j in s)}
+    names, features = card.names, card.banded.model.feature_names
+    possible = {*names.values(), *(features[j] for s in card.points for j in s)}
     groups: dict[Any, tuple[list[int], str, str]] = {}
     for name, pair in codes.items():
         if name not in possible or isinstance(pair, str) or len(pair) != 2:
@@ -123,9 +122,9 @@ def _by_code(card: ScoreCard, codes: Mapping[str, Any]) -> list[tuple[list[int],
                 "codes: must have a code and a text for features of the card, found "
                 f"{name!r}: {pair!r:.200}. Pass {{{min(possible)!r}: ('R01', 'Why')}}, for example."
             )
-    for k, (component, name) in enumerate(known.items()):
-        named = [name, *(features[j] for j in component)]
-        code, text = next((codes[one] for one in named if one in codes), ("", ""))
+    for k, (component, name) in enumerate(names.items()):
+        possible_names = (name, *(features[j] for j in component))
+        code, text = next((codes[one] for one in possible_names if one in codes), ("", ""))
         members, _, _ = groups.setdefault(code or (name,), ([], str(code), str(text)))
         members.append(k)
     return list(groups.values())
@@ -159,27 +158,18 @@ def is_bad(card: ScoreCard, y: Any, n_rows: int) -> BoolArray:
 
 def with_counts(card: ScoreCard, frame: pd.DataFrame, X: Any, y: Any) -> pd.DataFrame:
     """Frame of a card with counts, bad rates, weight of evidence and information value."""
-    if X is None or y is None:
-        raise ValueError(
-            "y: rows are passed as X and y together, and only one of them was passed. Pass both, "
-            "or neither."
-        )
+    check_both(X, y)
     cells, n_rows = _cells(card, X)
     bad = is_bad(card, y, n_rows)
-    counts, bads = [np.array([n_rows])], [np.array([bad.sum()])]
-    woe, values = [np.array([np.nan])], [np.array([np.nan])]
+    unknown = np.array([np.nan])
+    blocks = [(np.array([n_rows]), np.array([bad.sum()]), unknown, unknown)]  # of the base
     for component, points in card.points.items():
         cell = np.ravel_multi_index(cells[component], points.shape)
-        counts.append(np.bincount(cell, minlength=points.size))
-        bads.append(np.bincount(cell[bad], minlength=points.size))
-        evidence, information = weights_of_evidence(counts[-1] - bads[-1], bads[-1])
-        woe.append(evidence)
-        values.append(information)
-    n, n_bad = np.concatenate(counts), np.concatenate(bads)
+        n, n_bad = (np.bincount(rows, minlength=points.size) for rows in (cell, cell[bad]))
+        blocks.append((n, n_bad, *weights_of_evidence(n - n_bad, n_bad)))
+    n, n_bad, woe, iv = map(np.concatenate, zip(*blocks, strict=True))
     rate = np.divide(n_bad, n, out=np.full(len(n), np.nan), where=n > 0)
-    return frame.assign(
-        n_rows=n, n_bad=n_bad, bad_rate=rate, woe=np.concatenate(woe), iv=np.concatenate(values)
-    )
+    return frame.assign(n_rows=n, n_bad=n_bad, bad_rate=rate, woe=woe, iv=iv)
 
 
 def weights_of_evidence(good: IntArray, bad: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -19,6 +19,7 @@ from tpnn.export.sheets.bins import (
     band_of_value,
     band_rules,
     banded,
+    check_both,
     refuse_unless,
     summed,
     targets_of,
@@ -38,6 +39,7 @@ BASES = Rule(
 )
 LIMIT = Rule("a positive number", is_positive, 1.25)
 DIGITS = Rule("a whole number of at least 0", lambda value: is_whole(value) and value >= 0, 2)
+LOSSES = ["component", "n_cells", "variance", "variance_lost"]
 STEPS = ["step", "base", "actual", "expected", "actual_over_expected", "deviance"]
 
 
@@ -101,10 +103,8 @@ class RatingTables:
                 "X: rows are needed to balance a tariff, and the tables were made without any. "
                 "Pass X and y here or to rating_tables()."
             )
-        raw = _raw(self.banded, rows.codes, rows.offset, len(rows.y))
-        shift = _objective(self.banded.model).start(
-            rows.y[:, None], raw[:, None], np.ones(len(raw))
-        )
+        raw, objective = rows.raw_on(self.banded), _objective(self.banded.model)
+        shift = objective.start(rows.y[:, None], raw[:, None], np.ones(len(raw)))
         intercept = self.banded.intercept + float(shift[0])
         return self._stepped("rebalanced", replace(self.banded, intercept=intercept))
 
@@ -228,16 +228,12 @@ def rating_tables(
     what = "rating tables are for models of rates, risks or two classes"
     refuse_unless(("rates", "survival", "classes"), model, what)
     refuse_remainder(model, "a rating table")
-    if (X is None) != (y is None):
-        raise ValueError(
-            "y: rows are passed as X and y together, and only one of them was passed. Pass both, "
-            "or neither."
-        )
+    check_both(X, y)
     grouped = banded(model, band_rules(model, max_bands, MAX_BANDS, cuts, min_share))
     rows = None if X is None else _rows(grouped, X, y, offset)
     first = [] if rows is None else [_step(grouped, rows, "model", rows.raw)]
-    known = pd_frame(first, STEPS), _losses(grouped, rows)
-    return _tables(grouped, _base_effects(grouped, base), rows, known, "put on bands")
+    steps, losses = pd_frame(first, STEPS), _losses(grouped, rows)
+    return _tables(grouped, _base_effects(grouped, base), rows, (steps, losses), "put on bands")
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +250,10 @@ class Rows:
     def exposure(self) -> FloatArray:
         """Factor on the prediction of each row that is known; 1 where there is none."""
         return np.ones(len(self.y)) if self.offset is None else np.exp(self.offset)
+
+    def raw_on(self, grouped: BandedModel) -> FloatArray:
+        """Raw scores on bands, (n_rows,)."""
+        return _raw(grouped, self.codes, self.offset, len(self.y))
 
 
 def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> Rows:
@@ -288,21 +288,17 @@ def _tables(
 ) -> RatingTables:
     """Tables of these factors; ``known`` has the steps so far, and what bands lose."""
     base = float(np.exp(grouped.intercept + sum(base_effects.values())))
-    line: dict[str, Any] = {"step": step, "base": base}
-    raw = None
-    if rows is not None:
-        raw = _raw(grouped, rows.codes, rows.offset, len(rows.y))
-        line |= _step(grouped, rows, step, raw)
+    raw = None if rows is None else rows.raw_on(grouped)
+    line = {} if rows is None or raw is None else _step(grouped, rows, step, raw)
     before: list[Any] = known[0].to_dict("records")
-    steps = pd_frame([*before, line], STEPS)
-    frames = {
-        grouped.name(s): _frame(grouped, s, base_effects[s], rows, raw) for s in grouped.tables
-    }
     return RatingTables(
         base=base,
-        frames=frames,
+        frames={
+            grouped.name(s): _frame(grouped, s, shift, rows, raw)
+            for s, shift in base_effects.items()
+        },
         losses=known[1],
-        steps=steps,
+        steps=pd_frame([*before, {"step": step, "base": base, **line}], STEPS),
         banded=grouped,
         base_effects=base_effects,
         rows=rows,
@@ -338,8 +334,7 @@ def _base_effects(grouped: BandedModel, base: Any) -> dict[Component, float]:
     model, cell = grouped.model, {}
     for feature, bands in grouped.bands.items():
         name = model.feature_names[feature]
-        masses = bands.band_masses
-        cell[feature] = int(masses.argmax())
+        cell[feature] = int(bands.band_masses.argmax())
         if name in values:
             cell[feature] = band_of_value(model, feature, bands, values.pop(name))
     if values:
@@ -374,10 +369,15 @@ def _frame(
             np.bincount(cell, w, minlength=effect.size)
             for w in (None, rows.exposure, rows.y, predicted)
         )
-        numbers |= {"n_rows": counts, "exposure": exposure, "actual": actual}
-        numbers |= {"expected": expected, "observed": _ratio(actual, exposure)}
-        numbers |= {"fitted": _ratio(expected, exposure)}
-        numbers["actual_over_expected"] = _ratio(actual, expected)
+        numbers |= {
+            "n_rows": counts,
+            "exposure": exposure,
+            "actual": actual,
+            "expected": expected,
+            "observed": _ratio(actual, exposure),
+            "fitted": _ratio(expected, exposure),
+            "actual_over_expected": _ratio(actual, expected),
+        }
     taken = {f"{name} (feature)" if name in numbers else name: v for name, v in columns.items()}
     return pd.DataFrame({**taken, **numbers})
 
@@ -387,19 +387,15 @@ def _ratio(above: Any, below: Any) -> FloatArray:
 
 
 def _losses(grouped: BandedModel, rows: Rows | None) -> pd.DataFrame:
-    import pandas as pd
-
     lines: list[dict[str, Any]] = []
-    for component in grouped.tables:
+    for component, table in grouped.tables.items():
         variance, lost = grouped.variances(component)
-        cells, name = grouped.tables[component].size, grouped.name(component)
-        line = {"component": name, "n_cells": cells, "variance": variance, "variance_lost": lost}
-        lines.append(line)
-    frame = pd_frame(lines, ["component", "n_cells", "variance", "variance_lost"])
+        name = grouped.name(component)
+        lines.append(dict(zip(LOSSES, (name, table.size, variance, lost), strict=True)))
     if rows is None:
-        return frame
-    total = pd.DataFrame([{"component": "(all)", "n_cells": frame["n_cells"].sum()}])
-    frame = pd.concat([frame, total], ignore_index=True) if len(frame) else total
+        return pd_frame(lines, LOSSES)
+    n_cells = sum(table.size for table in grouped.tables.values())
+    frame = pd_frame([*lines, {"component": "(all)", "n_cells": n_cells}], LOSSES)
     return frame.assign(deviance_lost=_lost_deviances(grouped, rows))
 
 
@@ -415,7 +411,7 @@ def _lost_deviances(grouped: BandedModel, rows: Rows) -> list[float]:
         rows.raw - rows.scores[:, k] + table[tuple(rows.codes[j] for j in component)]
         for k, (component, table) in enumerate(grouped.tables.items())
     ]
-    raws.append(_raw(grouped, rows.codes, rows.offset, len(rows.y)))
+    raws.append(rows.raw_on(grouped))
     return [_mean_deviance(objective, rows.y, raw) - before for raw in raws]
 
 

@@ -248,8 +248,8 @@ class ScoreCard:
     @property
     def in_log_odds(self) -> BandedModel:
         """The points as log-odds of the second class, on the same bands."""
-        sign = _direction(self)
-        unit, base = sign * np.log(2) / self.pdo, self.odds_of(np.array(float(self.base_points)))
+        sign, base = _direction(self), self.odds_of(np.array(float(self.base_points)))
+        unit = sign * np.log(2) / self.pdo
         tables = {s: unit * points for s, points in self.points.items()}
         return replace(self.banded, tables=tables, intercept=float(sign * base))
 
@@ -353,11 +353,6 @@ def scorecard(
     return _with_deviation(card)
 
 
-def _with_deviation(card: ScoreCard) -> ScoreCard:
-    largest, is_exact = _deviation(card)
-    return replace(card, max_deviation=largest, is_exact=is_exact)
-
-
 def _without_equal_bands(
     grouped: BandedModel, points: dict[Component, IntArray], rules: BandRules
 ) -> tuple[BandedModel, dict[Component, IntArray]]:
@@ -436,8 +431,8 @@ def _with_shapes(
     return dict(sorted(points.items(), key=lambda item: (len(item[0]), item[0])))
 
 
-def _deviation(card: ScoreCard) -> tuple[float, bool]:
-    """Largest distance of log-odds over all inputs, and whether it is exact.
+def _with_deviation(card: ScoreCard) -> ScoreCard:
+    """Card that knows the largest distance of log-odds over all inputs, and whether it is exact.
 
     Between nodes and cuts the difference is linear in each feature, so it is largest at one of
     them or just below a cut.
@@ -455,7 +450,8 @@ def _deviation(card: ScoreCard) -> tuple[float, bool]:
     base -= model.intercepts[0]
     above, is_exact = largest_sum(gaps)
     below, _ = largest_sum({s: -gap for s, gap in gaps.items()})
-    return max(float(base) + above, below - float(base)), is_exact
+    largest = max(float(base) + above, below - float(base))
+    return replace(card, max_deviation=largest, is_exact=is_exact)
 
 
 def _corners(model: AnovaModel, feature: int, bands: Bands) -> FloatArray:

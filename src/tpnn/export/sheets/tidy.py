@@ -94,19 +94,16 @@ def tidy_table(model: AnovaModel) -> pd.DataFrame:
     if model.remainder is not None:
         blocks.append(_constant_lines(model, REMAINDER, np.full(len(model.intercepts), np.nan)))
     order = max(model.components.orders, default=0)
+    of_features = [f"{what}_{k}" for k in range(1, order + 1) for what in ("feature", "value")]
+    output = ["output"] * bool(model.output_names)
     columns: dict[str, Any] = {
         name: np.concatenate([b.get(name, _repeated(None, len(b["effect"]))) for b in blocks])
-        for name in _column_names(order, bool(model.output_names))
+        for name in ("component", *output, *of_features, "effect", "lower", "upper", "mass")
     }
     if model.link.ratio:
         columns["relativity"] = LINKS["log"].inverse(columns["effect"])
     typed = {name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()}
     return pd.DataFrame(typed)  # no guess at types: levels can have any
-
-
-def _column_names(order: int, has_outputs: bool) -> list[str]:
-    features = [f"{what}_{k}" for k in range(1, order + 1) for what in ("feature", "value")]
-    return ["component", *["output"] * has_outputs, *features, "effect", "lower", "upper", "mass"]
 
 
 def _repeated(value: str | None, n_lines: int) -> Any:
@@ -144,16 +141,10 @@ def node_values(axis: Axis) -> Any:
     """Nodes as a user wrote them, (M,), of any type; None for missing values."""
     if axis.levels is not None:
         return axis.with_missing(np.array(axis.levels, object), None)
-    values = originals(axis.kind, axis.values)
-    regular = values.astype(object) if values.dtype.kind == "f" else _times(values)
-    return axis.with_missing(regular, None)
+    import pandas as pd  # which has dates and durations as objects
 
-
-def _times(values: Any) -> Any:
-    """Dates and durations as pandas has them, in an array of objects."""
-    import pandas as pd
-
-    return pd.Series(values).astype(object).to_numpy()
+    values = pd.Series(originals(axis.kind, axis.values)).astype(object).to_numpy()
+    return axis.with_missing(values, None)
 
 
 def cell_masses(axes: tuple[Axis, ...]) -> FloatArray:

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
+from tpnn._utils.rules import optional
 from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import band_of, cell_masses, refuse_remainder, title
 from tpnn.loss.links import LARGEST_SCORE
@@ -200,8 +201,7 @@ def write_workbook(
         Known part of the raw score of each row of X.
     """
     refuse_remainder(model, "a workbook")
-    openpyxl = load_openpyxl()
-    book = openpyxl.Workbook()
+    book = new_book()
     sheets = _Sheets(book, model)
     columns, offsets = written_rows(model, X, offset)
     for row, added in enumerate(offsets.tolist()):
@@ -216,15 +216,9 @@ def save_book(book: Any, path: str | os.PathLike[str]) -> None:
     write_file(path, buffer.getvalue())
 
 
-def load_openpyxl() -> Any:
-    """Return the package that writes workbooks, or say how to get it."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise ImportError(
-            'to_excel: needs openpyxl, which is not installed. pip install "tpnn[excel]".'
-        ) from error
-    return openpyxl
+def new_book() -> Any:
+    """Make an empty workbook."""
+    return optional("openpyxl", "to_excel", "tpnn[excel]").Workbook()
 
 
 def written_rows(
@@ -233,8 +227,11 @@ def written_rows(
     """Values of every feature as a spreadsheet has them, and the offset of each row."""
     encoder = model.encoder
     if X is None:
-        axes = encoder.axes[min(encoder.axes)]
-        return [[_usual(f, a)] for f, a in zip(encoder.features, axes, strict=True)], np.zeros(1)
+        usual = [
+            axis.numbers[[np.argmax(axis.weights)]] for axis in encoder.axes[min(encoder.axes)]
+        ]
+        columns = [_written(*one) for one in zip(encoder.features, usual, strict=True)]
+        return columns, np.zeros(1)
     table = encoder.read(X)
     offsets = offset_of(model, table, offset)
     columns = [
@@ -244,18 +241,12 @@ def written_rows(
     return columns, np.zeros(table.n_rows) if offsets is None else offsets
 
 
-def _usual(feature: Feature, axis: Axis) -> Any:
-    """Value of the node with most mass."""
-    number = float(axis.numbers[np.argmax(axis.weights)])
-    if np.isnan(number):
-        return None
-    return feature.levels[int(number)] if feature.levels else in_days(feature, number)
-
-
-def _written(feature: Feature, numbers: FloatArray, column: Any) -> list[Any]:
+def _written(feature: Feature, numbers: FloatArray, column: Any = None) -> list[Any]:
     """Values of a column; a level that fit has not seen as the label that it has."""
     if not feature.levels:
         return [None if np.isnan(x) else in_days(feature, float(x)) for x in numbers]
+    if column is None:  # nodes, which fit has seen
+        return [None if np.isnan(x) else feature.levels[int(x)] for x in numbers]
     labels = column.levels
     return [
         None if np.isnan(number)
@@ -272,14 +263,30 @@ def in_days(feature: Feature, number: float) -> float:
     return number / SECONDS_PER_DAY if feature.kind == DURATION else number
 
 
+class Columns:
+    """A sheet on which columns stand beside one another."""
+
+    def __init__(self, sheet: Any) -> None:
+        self.sheet, self.n_columns = sheet, 0
+
+    def add(self, heading: str, values: Sequence[Any], style: str = "") -> Range:
+        """Write one more column; return the block of its values."""
+        self.n_columns += 1
+        last = len(values) + 1
+        check_size(heading, last, self.n_columns)
+        for row, value in enumerate([heading, *values], 1):
+            put(self.sheet, row, self.n_columns, value, style if row > 1 else "")
+        return Range(self.sheet.title, 2, self.n_columns, last, self.n_columns)
+
+
 class _Sheets:
     """The sheets of a workbook, and where on them everything is."""
 
     def __init__(self, book: Any, model: AnovaModel) -> None:
         self.model, self.book = model, book
         self.score, self.lookup = book.active, book.create_sheet(LOOKUP)
-        self.nodes = book.create_sheet(NODES)
-        self.score.title, self.n_node_columns = SCORE, 0
+        self.nodes = Columns(book.create_sheet(NODES))
+        self.score.title = SCORE
         used = sorted({j for component in model.components for j in component})
         self.levels = {j: self._write_levels(j) for j in used if model.encoder.features[j].levels}
         places = sorted({(j, len(s)) for s in model.components for j in s})
@@ -290,30 +297,21 @@ class _Sheets:
     def _axis(self, feature: int, order: int) -> Axis:
         return self.model.encoder.axes[order][feature]
 
-    def _write_column(self, heading: str, values: Sequence[Any], style: str = "") -> Range:
-        """Write a column on the sheet of nodes."""
-        self.n_node_columns += 1
-        check_size(heading, len(values) + 1, self.n_node_columns)
-        put(self.nodes, 1, self.n_node_columns, heading)
-        for row, value in enumerate(values, 2):
-            put(self.nodes, row, self.n_node_columns, value, style)
-        return Range(NODES, 2, self.n_node_columns, len(values) + 1, self.n_node_columns)
-
     def _write_levels(self, feature: int) -> Range:
         check_levels(self.model, feature)
         levels = self.model.encoder.features[feature].levels
-        return self._write_column(f"{self.model.feature_names[feature]}: levels", levels)
+        return self.nodes.add(f"{self.model.feature_names[feature]}: levels", levels)
 
     def _write_nodes(self, feature: int, order: int) -> Range:
         """Nodes of a feature, or the node of each level where they have no order."""
         axis, about = self._axis(feature, order), self.model.encoder.features[feature]
         heading = f"{self.model.feature_names[feature]}: nodes of order {order}"
         if axis.groups is not None:
-            return self._write_column(heading, (axis.groups + 1).tolist())
+            return self.nodes.add(heading, (axis.groups + 1).tolist())
         numbers = axis.values
         values = numbers + 1 if about.levels else [in_days(about, float(x)) for x in numbers]
         style = DATE_FORMAT if about.kind == DATE else ""
-        return self._write_column(heading, [float(x) for x in values], style)
+        return self.nodes.add(heading, [float(x) for x in values], style)
 
     def _write_grid(self, place: int, component: Component) -> list[Range]:
         """Sheet of a component; the block of values of each output."""
@@ -329,13 +327,10 @@ class _Sheets:
         for k, output in enumerate(outputs):
             top = 1 + k * (n_lines + 2)
             check_size(title(names), top + n_lines, n_labels + shape[-1])
-            for column, text in enumerate([*names[:-1], *words[-1]], 1):
-                put(sheet, top, column, text)
-            put(sheet, top, n_labels + shape[-1] + 1, f"{output}; columns: {names[-1]}")
+            put_line(sheet, top, [*names[:-1], *words[-1], f"{output}; columns: {names[-1]}"])
             for line, cell in enumerate(np.ndindex(*shape[:-1]), top + 1):
                 labels = [word[i] for word, i in zip(words, cell, strict=False)]
-                for column, value in enumerate([*labels, *table[(*cell, slice(None), k)]], 1):
-                    put(sheet, line, column, value)
+                put_line(sheet, line, [*labels, *table[(*cell, slice(None), k)]])
             last = top + n_lines, n_labels + shape[-1]
             blocks.append(Range(sheet.title, top + 1, n_labels + 1, *last))
         return blocks
@@ -351,39 +346,28 @@ class _Sheets:
         band = band_of(self.model, place) if has_bands else ()
         columns = np.column_stack([table, *band, masses])
         check_size(name, len(words) + 1, len(heads) + 2)
-        for column, text in enumerate([name, *heads, "mass"], 1):
-            put(sheet, 1, column, text)
+        put_line(sheet, 1, [name, *heads, "mass"])
         for line, (word, values) in enumerate(zip(words, columns, strict=True), 2):
-            for column, value in enumerate([word, *values], 1):
-                put(sheet, line, column, value)
+            put_line(sheet, line, [word, *values])
         last = len(words) + 1
         return [Range(sheet.title, 2, k + 2, last, k + 2) for k in range(len(outputs))]
-
-    @property
-    def _offset_heading(self) -> str | None:
-        """Heading of the column of the offset, where the model has one."""
-        column = self.model.encoder.offset_column
-        if column is not None:
-            return "offset (log exposure)" if column.is_exposure else "offset"
-        return "offset" if self.model.has_offset else None
 
     def _write_headings(self) -> None:
         outputs = [f": {output}" for output in self.model.output_names] or [""]
         components = [title(names) for names in self.model.component_names]
-        heads = [*self.model.feature_names, *[self._offset_heading] * bool(self._offset_heading)]
+        names = self.model.feature_names
+        heads = [*names, *offset_heading(self.model, "offset (log exposure)")]
         heads += [f"{what}{output}" for what in ("prediction", "raw score") for output in outputs]
         heads += [f"{name}{output}" for name in components for output in outputs]
         check_size(SCORE, 1, len(heads))
-        for column, text in enumerate(heads, 1):
-            put(self.score, 1, column, text)
-        names = self.model.feature_names
+        put_line(self.score, 1, heads)
         looked_up = [f"{names[j]}: level" for j in self.levels]
-        for feature, order in self.ranges:
-            looked_up += [
-                f"{names[feature]}: {what} of order {order}" for what in ("node", "share")
-            ]
-        for column, text in enumerate(looked_up, 1):
-            put(self.lookup, 1, column, text)
+        looked_up += [
+            f"{names[feature]}: {what} of order {order}"
+            for feature, order in self.ranges
+            for what in ("node", "share")
+        ]
+        put_line(self.lookup, 1, looked_up)
 
     def write_row(self, row: int, values: Sequence[Any], offset: float) -> None:
         """Write a row to score, with all its formulas."""
@@ -393,7 +377,7 @@ class _Sheets:
             style = DATE_FORMAT if features[feature].kind == DATE else ""
             put(self.score, row, feature + 1, value, style)
         first = len(values) + 1
-        if self._offset_heading:
+        if offset_heading(self.model):
             put(self.score, row, first, offset)
             first += 1
         self._write_scores(row, first, self._write_lookup(row))
@@ -409,15 +393,14 @@ class _Sheets:
             places[feature] = f"${column_letters(column)}{row}"
         for (feature, order), nodes in self.ranges.items():
             value = places.get(feature, f"{SCORE}!${column_letters(feature + 1)}{row}")
-            axis, node = self._axis(feature, order), f"${column_letters(column + 1)}{row}"
+            axis = self._axis(feature, order)
             value = in_period(value, axis)
+            node, share = (f"${column_letters(column + k)}{row}" for k in (1, 2))
             put_formula(self.lookup, row, column + 1, node_formula(value, axis, nodes))
             put_formula(self.lookup, row, column + 2, share_formula(value, node, axis, nodes))
-            cells[feature, order] = tuple(
-                f"{LOOKUP}!${column_letters(column + k)}{row}" for k in (1, 2)
-            )
+            cells[feature, order] = f"{LOOKUP}!{node}", f"{LOOKUP}!{share}"
             column += 2
-        return cells  # type: ignore[return-value]
+        return cells
 
     def _write_scores(
         self, row: int, first: int, cells: dict[tuple[int, int], tuple[str, str]]
@@ -430,7 +413,7 @@ class _Sheets:
             link = link_formula(self.model.link.name, raws, k)
             put_formula(self.score, row, first + k, link)
             terms = [f"{self.model.intercepts[k]:.17g}"]
-            if self._offset_heading:
+            if offset_heading(self.model):
                 terms.append(f"{column_letters(first - 1)}{row}")
             terms += [
                 f"{column_letters(effects + place * n_outputs + k)}{row}"
@@ -444,11 +427,18 @@ class _Sheets:
     def _component(
         self, component: Component, cells: dict[tuple[int, int], tuple[str, str]], values: Range
     ) -> str:
-        order, axes = len(component), self.model.axes(component)
-        nodes, shares = zip(*(cells[j, order] for j in component), strict=True)
-        sizes = [axis.n_nodes for axis in axes]
-        smooth = [axis.has_steps for axis in axes]
+        axes = self.model.axes(component)
+        nodes, shares = zip(*(cells[j, len(component)] for j in component), strict=True)
+        sizes, smooth = [axis.n_nodes for axis in axes], [axis.has_steps for axis in axes]
         return component_formula(list(nodes), list(shares), sizes, values, smooth)
+
+
+def offset_heading(model: AnovaModel, of_exposure: str = "offset") -> list[str]:
+    """Heading of the column of the offset, or of the exposure; none where the model has none."""
+    column = model.encoder.offset_column
+    if column is not None and column.is_exposure:
+        return [of_exposure]
+    return ["offset"] * (model.has_offset or column is not None)
 
 
 def check_levels(model: AnovaModel, feature: int) -> None:
@@ -490,6 +480,12 @@ def _escaped(text: str) -> str:
     'a_x005F_x0041_'
     """
     return re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", text).replace("\r", "_x000D_")
+
+
+def put_line(sheet: Any, row: int, values: Iterable[Any]) -> None:
+    """Write values beside one another, from the first column on."""
+    for column, value in enumerate(values, 1):
+        put(sheet, row, column, value)
 
 
 def put_formula(sheet: Any, row: int, column: int, formula: str) -> None:

@@ -149,7 +149,8 @@ def sum_of_bands(banded: BandedModel) -> TableSum:
 def _band_axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
     """Axis of a feature, and the band of each of its nodes."""
     if bands.has_levels:
-        labels, groups = bands.labels[: bands.n_regular], bands.of_point[: len(feature.levels)]
+        labels = bands.labels[: bands.n_regular]
+        groups = bands.of_point[: len(feature.levels)].astype(np.intp)
         masses, kind = bands.band_masses, feature.kind
         axis = level_axis(tuple(labels), masses, is_open=True, kind=kind, groups=groups)
     else:
