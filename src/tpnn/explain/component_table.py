@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Posterior
 from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
 from tpnn.loss.links import LINKS, Link
@@ -135,8 +135,9 @@ class ComponentTable:
         band = map(np.ravel, scaled.band(level, kind))
         bounds = dict(zip(("lower", "upper"), band, strict=True))
         columns |= {"effect": scaled.values.ravel(), **bounds}
-        if scale == RESPONSE:
-            columns["reference"] = _is_at(scaled.reference, nodes)
+        if scale == RESPONSE:  # NaN is no node
+            at = (np.nan,) * len(self.axes) if scaled.reference is None else scaled.reference
+            columns["reference"] = (nodes[: len(at)] == np.array(at)[:, None]).all(0)
         if self.density is not None:
             columns["density"] = self.density[tuple(nodes[: len(self.axes)])]
         return pd.DataFrame(columns)
@@ -159,11 +160,3 @@ def joint_density(axes: Sequence[Axis], columns: Sequence[FloatArray]) -> FloatA
     counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=math.prod(shape))
     seen = tuple(slice(size - 1) for size in shape)
     return counts.reshape(shape)[seen] / max(len(columns[0]), 1)
-
-
-def _is_at(reference: tuple[int, ...] | None, nodes: IntArray) -> BoolArray:
-    """Which columns of ``nodes``, (d[ + 1], n), are the nodes of the reference."""
-    if reference is None:
-        return np.zeros(nodes.shape[1], bool)
-    at: BoolArray = (nodes[: len(reference)] == np.array(reference)[:, None]).all(0)
-    return at

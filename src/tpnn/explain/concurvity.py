@@ -59,11 +59,9 @@ def concurvity(
     was fitted. The share is the R2 of a linear regression of f_S on them, adjusted for the rank of
     their columns; zero means that no other component could take its place.
     """
-    imitation = Imitation.of(model, columns, scores)
-    shares = []
-    for index, (component, names) in enumerate(
-        zip(model.components, model.component_names, strict=True)
-    ):
+    imitation, shares = Imitation.of(model, columns, scores), []
+    components = zip(model.components, model.component_names, strict=True)
+    for index, (component, names) in enumerate(components):
         others = [feature for feature in range(len(columns)) if feature not in component]
         closest = model.feature_names[imitation.closest(index, others or component)]
         shares.append(Concurvity(names, imitation.share(index), closest))
@@ -131,8 +129,7 @@ def _standardised(columns: FloatArray) -> FloatArray:
     relative = np.ldexp(columns, -exponents)
     centred = relative - relative.mean(0)
     deviations = np.sqrt((centred**2).mean(0))
-    standardised: FloatArray = centred / np.where(deviations > 0, deviations, 1.0)
-    return standardised
+    return np.asarray(centred / np.where(deviations > 0, deviations, 1.0))
 
 
 class Imitators:
@@ -152,8 +149,7 @@ class Imitators:
 
     def correlations(self, targets: FloatArray) -> FloatArray:
         """Correlations of targets (n_rows, n_targets) with the columns, (n_targets, n_columns)."""
-        cross: FloatArray = _standardised(targets).T @ self.columns / self.n_rows
-        return cross
+        return np.asarray(_standardised(targets).T @ self.columns / self.n_rows)
 
     def share(self, cross: FloatArray, hidden: IntArray) -> float:
         """R2 of a target that has the correlations ``cross``, (n_columns,), adjusted.

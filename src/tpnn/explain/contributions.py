@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from numbers import Integral
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior, Uncertainty
 from tpnn.anova.shapley import share, value_weights
+from tpnn.explain.contrast import node_shares
 from tpnn.model.model import AnovaModel, part_scores
 from tpnn.model.remainder import remainder_name
 from tpnn.table.axis import Axis
@@ -63,14 +64,10 @@ def contributions(
         if posterior is not None:
             uncertainty = uncertainty_at(model, component, posterior, columns, reference)
             reaches[:, number] = uncertainty.half_widths()[:, 0]
-    return Contributions(share(scores, weights), _shared(reaches, weights), reference)
-
-
-def _shared(reaches: FloatArray, weights: FloatArray) -> FloatArray:
-    """Reaches of features, (n, p); a component without a band makes its features' reaches NaN."""
-    sums = share(np.nan_to_num(reaches), weights)
+    # A component without a band makes the reaches of its features NaN.
     is_unknown = share(np.isnan(reaches).astype(float), weights) > 0
-    return np.asarray(np.where(is_unknown, np.nan, sums))
+    reaches = np.where(is_unknown, np.nan, share(np.nan_to_num(reaches), weights))
+    return Contributions(share(scores, weights), reaches, reference)
 
 
 def uncertainty_at(
@@ -92,10 +89,10 @@ def uncertainty_at(
     # The smooth part is a sum of functions, which interpolate; the rough part adds variances.
     functions, rough = _functions(factors, at), _mixed(nodes, at, 2)
     if reference is not None:
-        there = [axis.locate(reference[j]) for axis, j in zip(axes, component, strict=True)]
+        row = [reference[j] for j in component]
+        there = [axis.locate(value) for axis, value in zip(axes, row, strict=True)]
         functions = functions - _functions(factors, there)
-        shares = [_node_weights(axis, place) for axis, place in zip(axes, there, strict=True)]
-        shared = nodes * reduce(np.multiply.outer, shares)[..., None]
+        shared = nodes * node_shares(axes, row)[..., None]
         rough = rough + _mixed(nodes, there, 2) - 2 * _mixed(shared, at, 1)
     is_unseen = np.any([lower == a.n_nodes for a, (lower, _) in zip(axes, at, strict=True)], axis=0)
     rough = np.where(is_unseen[:, None], np.nan, rough.clip(0))
@@ -123,14 +120,6 @@ def _mixed(grid: FloatArray, places: Sequence[Place], power: int) -> FloatArray:
             nodes.append(np.minimum(node, size - 1))
         total += reduce(np.multiply, weights)[:, None] * grid[tuple(nodes)]
     return total
-
-
-def _node_weights(axis: Axis, place: Place) -> FloatArray:
-    """Weight of each node in the value of a single row, (M,)."""
-    weights = np.zeros(axis.n_nodes + 2)
-    weights[place[0][0]] = 1 - place[1][0]
-    weights[place[0][0] + 1] += place[1][0]
-    return weights[: axis.n_nodes]
 
 
 REMAINDER_SUBJECT = "The remainder, many small effects together,"
@@ -190,11 +179,7 @@ def reasons(
             f"adverse: must be 'low', 'high' or None, found {adverse!r}. Pass 'low' where a low "
             "score is unfavourable."
         )
-    if not isinstance(n_reasons, Integral) or isinstance(n_reasons, bool) or n_reasons < 1:
-        raise ValueError(
-            f"n_reasons: must be a whole number of at least 1, found {n_reasons!r}. "
-            "Pass for example n_reasons=4."
-        )
+    check_parameters({"n_reasons": n_reasons}, {"n_reasons": COUNT._replace(example=4)})
     strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](shares.values)
     order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
     return [
@@ -228,19 +213,16 @@ def _reason(
     if shares.reference is not None:
         _, usual, _ = _subject(model, shares.reference, (0, at[1]))
         words += f", compared with {usual or 'the reference'}"
+    # the one NaN that compares equal within records
+    lower, upper = (math.nan if math.isnan(end) else float(end) for end in ends)
     return Reason(
         feature=name,
         value=value,
         contribution=float(shown),
         words=f"{words}.",
-        lower=_or_nan(ends[0]),
-        upper=_or_nan(ends[1]),
+        lower=lower,
+        upper=upper,
     )
-
-
-def _or_nan(number: float) -> float:
-    """Return the number, or the one NaN that compares equal within records."""
-    return math.nan if math.isnan(number) else float(number)
 
 
 def _subject(

@@ -15,6 +15,7 @@ from tpnn.table.axis import Axis
 COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest saturates
 VEIL = 0.65  # how much of a colour paper covers where the band holds "no effect"
 EXPECTED_NEAR = 12.0  # rows that a neighbourhood would hold if the features were independent
+REACH = normal_quantile((1 + LEVEL) / 2)  # of an interval, in standard errors
 
 
 def colour_limit(model: AnovaModel, output: int = 0) -> float:
@@ -73,8 +74,7 @@ def share_interval(share: FloatArray, n_rows: FloatArray) -> tuple[FloatArray, F
     >>> [end.round(3) for end in share_interval(np.array([0.0]), np.array([10.0]))]
     [array([0.]), array([0.278])]
     """
-    z = normal_quantile((1 + LEVEL) / 2)
-    total = 1 + z**2 / n_rows
-    centre = (share + z**2 / (2 * n_rows)) / total
-    reach = z / total * np.sqrt(share * (1 - share) / n_rows + z**2 / (4 * n_rows**2))
+    total = 1 + REACH**2 / n_rows
+    centre = (share + REACH**2 / (2 * n_rows)) / total
+    reach = REACH / total * np.sqrt(share * (1 - share) / n_rows + REACH**2 / (4 * n_rows**2))
     return (centre - reach).clip(0), (centre + reach).clip(max=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +27,7 @@ from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
 from tpnn.model.model import AnovaModel, changed, column_scores, part_names, part_scores
 from tpnn.model.remainder import remainder_name, weighted_parts
+from tpnn.model.task import unit_of
 from tpnn.table.axis import Axis
 from tpnn.table.columns import require_pandas
 from tpnn.table.table import Table
@@ -166,9 +166,8 @@ class Explanation:
         if isinstance(component, Sequence) and not isinstance(component, str):
             features = tuple(component)
         names, components = self.model.component_names, self.model.components.components
-        wanted = tuple(
-            sorted(resolve_feature(j, self.model.feature_names, "component") for j in features)
-        )
+        all_features = self.model.feature_names
+        wanted = tuple(sorted(resolve_feature(j, all_features, "component") for j in features))
         if wanted not in components:
             raise ValueError(
                 f"component: must be one of the model's components, found {features}. "
@@ -325,10 +324,10 @@ class Explanation:
         The answer is (n_rows, n_components[ + 1][, n_outputs]). The average, where all of them are
         zero, is the reference None.
         """
+        scores = part_scores(self.model, self.columns)
         if reference is None:
-            return part_scores(self.model, self.columns)
-        row = reference_row(self.model, reference)
-        return part_scores(self.model, self.columns) - part_scores(self.model, row)
+            return scores
+        return scores - part_scores(self.model, reference_row(self.model, reference))
 
     def raw_score_at(self, reference: Any) -> Any:
         """Raw score of a reference row, without an offset; the intercept if it is None."""
@@ -370,10 +369,8 @@ class Explanation:
         if isinstance(compared, str | int):
             place = self.find(compared)
             (feature,) = model.components.components[place]
-            given = {"value": value, "reference": reference}
-            one, other = (
-                {feature: feature_value(model, feature, each, name)} for name, each in given.items()
-            )
+            one = {feature: feature_value(model, feature, value, "value")}
+            other = {feature: feature_value(model, feature, reference, "reference")}
             return contrast_of(model, [place], one, other, level)
         one, other = (
             dict(enumerate(model.encoder.columns(model.encoder.read(rows))))
@@ -407,9 +404,8 @@ class Explanation:
         """
         if component is None:
             return plots.importance(self, ax=ax)
-        return plots.component(
-            self, component, ax, scale=scale, reference=reference, log_axes=log_axes
-        )
+        options = {"scale": scale, "reference": reference, "log_axes": log_axes}
+        return plots.component(self, component, ax, **options)
 
     def _given_rows(self) -> Table:
         if self.rows is None:
@@ -446,8 +442,7 @@ class Explanation:
 
     def _unit(self) -> float:
         """Power of two above all values of components: in this unit no square overflows."""
-        largest = max((float(np.abs(values).max()) for _, values, _ in self._parts), default=0.0)
-        return math.ldexp(1.0, min(math.frexp(largest)[1], sys.float_info.max_exp - 1))
+        return unit_of(np.zeros(1), *(values for _, values, _ in self._parts))
 
     def _relative_variances(self) -> dict[Names, float]:
         """Variances in the square of ``_unit()``, which is a power of two and so loses no bits."""

@@ -56,8 +56,7 @@ def stability_scores(estimates: FloatArray) -> FloatArray:
     spread = ((estimates - estimates.mean(0)) ** 2).sum(0)
     size = (estimates**2).sum(0)
     ratios = np.divide(spread, size, out=np.zeros_like(size), where=size > 0)
-    scores: FloatArray = ratios.mean(0)
-    return scores
+    return np.asarray(ratios.mean(0))
 
 
 def stability(models: Sequence[Any], X: Any) -> Stability:
@@ -96,14 +95,11 @@ def stability(models: Sequence[Any], X: Any) -> Stability:
         dict(zip(m.components, np.moveaxis(m.component_scores(X), 1, 0), strict=True))
         for m in frozen
     ]
-    components = sorted(set().union(*scores), key=lambda s: (len(s), s))
-    names = frozen[0].feature_names
+    names, by_component = frozen[0].feature_names, dict[tuple[str, ...], float]()
     zero = np.zeros_like(next(iter(scores[0].values())))
-    by_component = {
-        tuple(names[feature] for feature in component): float(
-            stability_scores(np.stack([fit.get(component, zero) for fit in scores])).mean()
-        )
-        for component in components
-    }
+    for component in sorted(set().union(*scores), key=lambda s: (len(s), s)):
+        estimates = np.stack([fit.get(component, zero) for fit in scores])
+        score = float(stability_scores(estimates).mean())
+        by_component[tuple(names[feature] for feature in component)] = score
     ranked = dict(sorted(by_component.items(), key=lambda item: -item[1]))
     return Stability(float(np.mean(list(ranked.values()))), ranked)

@@ -39,21 +39,16 @@ def strip(explanation: Explanation) -> str:
     output = f" for {escape(names[0])}" if names else ""
     model = escape(repr(explanation.model))
     head = f"<p>{model}{output}: the largest components, on one scale.</p>"
-    return head + "".join(
-        f'<figure style="{FIGURE}">{_chart(table, limits[len(table.axes)])}<figcaption>'
-        f"{escape(' × '.join(table.names))} <small>{100 * shares[table.names]:.1f} %</small>"
-        "</figcaption></figure>"
-        for table in tables
-    )
-
-
-def _chart(table: ComponentTable, limit: float) -> str:
-    drawn = _curve(table, limit) if len(table.axes) == 1 else _map(table, limit)
-    name = escape(" × ".join(table.names))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'height="{HEIGHT}" role="img" aria-label="{name}">{drawn}</svg>'
-    )
+    figures = []
+    for table in tables:
+        draw, name = {1: _curve, 2: _map}[len(table.axes)], escape(" × ".join(table.names))
+        figures.append(
+            f'<figure style="{FIGURE}"><svg xmlns="http://www.w3.org/2000/svg" '
+            f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
+            f'aria-label="{name}">{draw(table, limits[len(table.axes)])}</svg><figcaption>{name} '
+            f"<small>{100 * shares[table.names]:.1f} %</small></figcaption></figure>"
+        )
+    return head + "".join(figures)
 
 
 def _curve(table: ComponentTable, limit: float) -> str:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn.explain.doubt import REACH
 from tpnn.loss.lifetimes import checked_times
 from tpnn.loss.risk_sets import Spells, uncensored
 from tpnn.model.model import AnovaModel, baseline_of
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 N_GROUPS = 10
 LEAST_ROWS = 20  # of a group
-REACH = 1.959963984540054  # standard errors on either side of a 95 % interval
 THRESHOLDS = tuple(np.arange(1, 20) / 20)
 
 
@@ -179,13 +180,8 @@ def _area(raw: FloatArray, had: BoolArray, weights: FloatArray) -> float:
     >>> _area(np.array([0.0, 1.0, 2.0]), np.array([False, True, True]), np.array([1.0, 2.0, 0.0]))
     1.0
     """
-    order = np.argsort(raw, kind="stable")
-    _, number = np.unique(raw[order], return_inverse=True)
-    mass, case = weights[order], had[order]
-    cases, controls = (np.bincount(number, mass * side) for side in (case, ~case))
-    below = np.cumsum(controls) - controls / 2  # ties count half
-    total = cases.sum() * controls.sum()
-    return float((cases * below).sum() / total) if total > 0 else float("nan")
+    has_both = weights[had].sum() > 0 and weights[~had].sum() > 0
+    return float(roc_auc_score(had, raw, sample_weight=weights)) if has_both else float("nan")
 
 
 def uno_concordance(followed: Followed, raw: FloatArray, last: float) -> float:
@@ -195,13 +191,19 @@ def uno_concordance(followed: Followed, raw: FloatArray, last: float) -> float:
     for row in np.flatnonzero((events == 1) & (times <= last)):
         later = (times > times[row]) | ((times == times[row]) & (events == 0))
         weight = followed.own[row] ** 2
-        right = later * ((raw < raw[row]) + 0.5 * (raw == raw[row]))
-        agreed, comparable = agreed + weight * right.sum(), comparable + weight * later.sum()
+        below = share_below(raw, raw[row])
+        agreed += weight * (later * below).sum()
+        comparable += weight * later.sum()
         other = (events == 2) & (times <= times[row])  # never has the event
         ratio = followed.own[row] * followed.own[other]
-        agreed += (ratio * ((raw < raw[row]) + 0.5 * (raw == raw[row]))[other]).sum()
+        agreed += (ratio * below[other]).sum()
         comparable += ratio.sum()
     return float(agreed / comparable) if comparable else float("nan")
+
+
+def share_below(risks: FloatArray, one: float) -> FloatArray:
+    """How much of each risk is below one: all of it, or half where they are equal."""
+    return np.asarray((risks < one) + 0.5 * (risks == one))
 
 
 def _groups(

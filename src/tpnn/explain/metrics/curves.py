@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.metrics import auc, roc_curve
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.anova.posterior import LEVEL, normal_quantile
-from tpnn.explain.doubt import share_interval
+from tpnn.explain.doubt import REACH, share_interval
 from tpnn.model.task import Task, unit_of
 
 
@@ -160,7 +159,7 @@ def calibration_groups(
         else:
             variance = (second.actual - (means.actual / unit) ** 2).clip(0)
             with np.errstate(divide="ignore", invalid="ignore"):
-                reach = normal_quantile((1 + LEVEL) / 2) * unit * np.sqrt(variance / (n_rows - 1))
+                reach = REACH * unit * np.sqrt(variance / (n_rows - 1))
             ends = means.actual - reach, means.actual + reach
         found.append(Groups(output, means.predicted, means.actual, n_rows.astype(np.intp), *ends))
     return tuple(found)

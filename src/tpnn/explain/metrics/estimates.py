@@ -15,13 +15,9 @@ import numpy as np
 from sklearn.metrics import roc_curve
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn.explain.metrics.curves import (
-    Metrics,
-    Score,
-    calibration_groups,
-    is_mixed,
-    roc_curves,
-)
+from tpnn.anova.posterior import normal_quantile
+from tpnn.explain.metrics.at_times import share_below
+from tpnn.explain.metrics.curves import Metrics, Score, calibration_groups, is_mixed, roc_curves
 from tpnn.explain.metrics.hazards import hazards, survival_curves
 from tpnn.loss.objectives import tweedie
 from tpnn.loss.risk_sets import died
@@ -52,9 +48,7 @@ class Estimate:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the normal confidence interval."""
-        from scipy.special import ndtri
-
-        reach = float(ndtri((1 + level) / 2)) * self.standard_error
+        reach = normal_quantile((1 + level) / 2) * self.standard_error
         return self.value - reach, self.value + reach
 
 
@@ -161,7 +155,7 @@ def concordance_estimate(name: str, target: FloatArray, risk: FloatArray) -> Est
         later = (times > times[row]) | ((times == times[row]) & (happened != 1)) | (happened == 2)
         if target.shape[1] > 2:
             later &= (target[:, 2] < times[row]) & (target[:, 3] == target[row, 3])
-        right = later * ((risk < risk[row]) + 0.5 * (risk == risk[row]))
+        right = later * share_below(risk, risk[row])
         agreed += right
         comparable += later
         agreed[row] += right.sum()
@@ -189,20 +183,16 @@ def _estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate
         "rates": _rate_estimates,
         "survival": _survival_estimates,
     }
-    losses = task.losses(target, raw)
-    loss = [loss_estimate(task, target, raw, losses)] if np.isfinite(losses).all() else []
-    return [*loss, *others[task.kind](task, target, raw)]
-
-
-def loss_estimate(task: Task, target: FloatArray, raw: FloatArray, losses: FloatArray) -> Estimate:
-    """Mean of the losses (n_rows,), under the name of the loss."""
-    mean = mean_estimate(task.objective.name, losses)
-    if not task.objective.couples_rows:
-        return mean
-    # A row counts in the risk sets of others, too: by the events that are expected of it.
-    slope, _ = task.objective.slopes(target, raw[:, None], np.ones((len(raw), 1)))
-    expected = slope[:, 0] + died(target)[:, 0]
-    return replace(mean, influences=mean.influences + expected - expected.mean())
+    losses, further = task.losses(target, raw), others[task.kind](task, target, raw)
+    if not np.isfinite(losses).all():
+        return further
+    loss = mean_estimate(task.objective.name, losses)
+    if task.objective.couples_rows:
+        # A row counts in the risk sets of others, too: by the events that are expected of it.
+        slope, _ = task.objective.slopes(target, raw[:, None], np.ones((len(raw), 1)))
+        expected = slope[:, 0] + died(target)[:, 0]
+        loss = replace(loss, influences=loss.influences + expected - expected.mean())
+    return [loss, *further]
 
 
 def _class_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
@@ -289,12 +279,7 @@ def _survival_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list
 
 
 def measure(
-    model: AnovaModel,
-    X: Any,
-    y: Any,
-    offset: Any = None,
-    *,
-    power: float | None = None,
+    model: AnovaModel, X: Any, y: Any, offset: Any = None, *, power: float | None = None
 ) -> Metrics:
     """Measure a model on held-out rows, beside the constant that fits these rows best.
 

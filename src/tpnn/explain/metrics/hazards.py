@@ -97,23 +97,17 @@ def hazards(baseline: Baseline, target: FloatArray, raw: FloatArray) -> FloatArr
     return np.asarray(cumulative[:, 0] - cumulative[:, 1:].sum(1))
 
 
-def _alive_and_dead(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Distinct times, and the rows at risk and with the event at each, (n_times,)."""
-    moments, number = np.unique(target[:, 0], return_inverse=True)
-    deaths = np.bincount(number, died(target)[:, 0]).astype(np.float64)
-    alive = len(target) - np.searchsorted(np.sort(target[:, 0]), moments).astype(np.float64)
-    if target.shape[1] > 2:
-        alive -= len(target) - np.searchsorted(np.sort(target[:, 2]), moments)
-    return moments, alive, deaths
-
-
 def kaplan_meier(target: FloatArray, asked: FloatArray) -> FloatArray:
     """Share that survives beyond the times asked for: product of (1 - deaths / alive).
 
     >>> kaplan_meier(np.array([[1.0, 1.0], [2.0, 0.0], [3.0, 1.0]]), np.array([0.5, 1.0, 3.0]))
     array([1.        , 0.66666667, 0.        ])
     """
-    moments, alive, deaths = _alive_and_dead(target)
+    moments, number = np.unique(target[:, 0], return_inverse=True)
+    deaths = np.bincount(number, died(target)[:, 0]).astype(np.float64)
+    alive = len(target) - np.searchsorted(np.sort(target[:, 0]), moments).astype(np.float64)
+    if target.shape[1] > 2:
+        alive -= len(target) - np.searchsorted(np.sort(target[:, 2]), moments)
     lived = np.append(1.0, np.cumprod(1 - deaths / alive))
     survived: FloatArray = lived[np.searchsorted(moments, asked, side="right")]
     return survived
@@ -134,10 +128,9 @@ def survival_curves(task: Task, target: FloatArray, raw: FloatArray) -> tuple[Su
     chosen = [("all rows", np.ones(len(raw), bool))]
     if np.bincount(third, minlength=3).min() >= MIN_ROWS_OF_A_THIRD:
         chosen += [(name, third == k) for k, name in enumerate(RISK_THIRDS)]
-    return tuple(_curve(name, target[s], raw[s], hazard) for name, s in chosen)
-
-
-def _curve(name: str, target: FloatArray, raw: FloatArray, baseline: Baseline) -> SurvivalCurve:
-    asked = np.linspace(0.0, target[:, 0].max(), MAX_TIMES)
-    predicted = baseline.survival(raw, asked).mean(0)
-    return SurvivalCurve(name, asked, kaplan_meier(target, asked), predicted)
+    curves = []
+    for name, rows in chosen:
+        times = np.linspace(0.0, target[rows, 0].max(), MAX_TIMES)
+        predicted = hazard.survival(raw[rows], times).mean(0)
+        curves.append(SurvivalCurve(name, times, kaplan_meier(target[rows], times), predicted))
+    return tuple(curves)

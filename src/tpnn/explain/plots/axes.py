@@ -185,15 +185,13 @@ PLAIN_RANGE = (1e-4, 1e7)  # numbers beyond are written as powers
 
 def drawn_places(drawn: Any, places: FloatArray) -> FloatArray:
     """Places along a matplotlib axis as they are drawn: on a logarithmic one, logarithms."""
-    transformed: FloatArray = drawn.get_transform().transform(np.asarray(places, np.float64))
-    return transformed
+    return np.asarray(drawn.get_transform().transform(np.asarray(places, np.float64)))
 
 
 def even_places(drawn: Any, limits: tuple[float, float], n: int) -> FloatArray:
     """Return n places that are drawn at equal distances."""
     low, high = drawn_places(drawn, np.array(limits))
-    even: FloatArray = drawn.get_transform().inverted().transform(np.linspace(low, high, n))
-    return even
+    return np.asarray(drawn.get_transform().inverted().transform(np.linspace(low, high, n)))
 
 
 def label_dates(drawn: Any) -> str:
@@ -212,9 +210,9 @@ def label_dates(drawn: Any) -> str:
 
 def label_numbers(drawn: Any, limits: tuple[float, float], points: float) -> None:
     """Label round numbers, without a common factor apart from them."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+    from matplotlib import ticker
 
-    drawn.set_minor_locator(NullLocator())
+    drawn.set_minor_locator(ticker.NullLocator())
     sizes = np.abs(even_places(drawn, limits, 3))
     smallest, largest = sizes[sizes > 0].min(), sizes.max()
     is_plain = PLAIN_RANGE[0] <= largest < PLAIN_RANGE[1]
@@ -222,27 +220,19 @@ def label_numbers(drawn: Any, limits: tuple[float, float], points: float) -> Non
     if scale == "linear":
         letters = max(len(f"{limit:.4g}") for limit in limits) + 2
         most = _n_labels(drawn, letters, points) - 1
-        drawn.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
-        drawn.set_major_formatter(_plain() if is_plain else FuncFormatter(lambda x, _: f"{x:.4g}"))
+        drawn.set_major_locator(ticker.MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+        in_full = ticker.ScalarFormatter(useOffset=False)
+        in_full.set_scientific(False)
+        drawn.set_major_formatter(in_full if is_plain else lambda x, _: f"{x:.4g}")
         return
     if is_plain and smallest >= PLAIN_RANGE[0]:
-        write = FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", "\N{MINUS SIGN}"))
-        drawn.set_major_formatter(write)
+        drawn.set_major_formatter(lambda x, _: f"{x:,.10g}".replace("-", "\N{MINUS SIGN}"))
     most = _n_labels(drawn, len(f"{largest:,.0f}") if is_plain else 4, points)
     if scale == "log":
         places = round_places(limits, most)
     else:
         places = _around_zero(drawn.get_transform().linthresh, limits, most)
-    drawn.set_major_locator(FixedLocator(places.tolist()))
-
-
-def _plain() -> Any:
-    """Write numbers in full."""
-    from matplotlib.ticker import ScalarFormatter
-
-    plain = ScalarFormatter(useOffset=False)
-    plain.set_scientific(False)
-    return plain
+    drawn.set_major_locator(ticker.FixedLocator(places.tolist()))
 
 
 def round_places(limits: tuple[float, float], most: int) -> FloatArray:

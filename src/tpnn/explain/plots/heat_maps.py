@@ -198,6 +198,8 @@ def heat_map(
     doubt: Doubt | None = None,
 ) -> Any:
     """Draw the blocks of a table: non-missing and missing values of either feature."""
+    from matplotlib.patches import Rectangle
+
     shown = [shown_range(axis, PAIR_RANKS) for axis in both]
     sides = (axes.xaxis, axes.yaxis)
     for axis, side, is_logarithmic in zip(both, sides, are_logarithmic, strict=True):
@@ -214,7 +216,9 @@ def heat_map(
         mesh = axes.pcolormesh(*places, values, shading=shading, **colours)
         image = image or mesh
         for drawn in (mesh, *_drawn_doubt(axes, doubt, (x, y), places, shading)):
-            _clip(axes, drawn, x.span, y.span)
+            (left, right), (below, above) = x.span, y.span
+            box = Rectangle((left, below), right - left, above - below, transform=axes.transData)
+            drawn.set_clip_path(box)  # a mesh may reach beyond its part of the axes
     labelled = zip(both, names[:2], sides, shown, strict=True)
     for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
         room = LEFT_BY_COLOUR_BAR if side is axes.xaxis else 1.0
@@ -272,14 +276,6 @@ def _blocks(axis: Axis, side: Any, limits: tuple[float, float]) -> list[Block]:
         strip = missing_strip(side, limits)
         blocks.append(Block(axis.missing, np.array(strip), strip))
     return blocks
-
-
-def _clip(axes: Any, mesh: Any, x: tuple[float, float], y: tuple[float, float]) -> None:
-    """Show only the part of a mesh that is between two places on either axis."""
-    from matplotlib.patches import Rectangle
-
-    corner, width, height = (x[0], y[0]), x[1] - x[0], y[1] - y[0]
-    mesh.set_clip_path(Rectangle(corner, width, height, transform=axes.transData))
 
 
 def _density_contours(axes: Any, both: Sequence[Axis], density: FloatArray) -> None:

@@ -80,8 +80,7 @@ def waterfall(
     link, n_parts = explanation.model.link, len(explanation.model.components)
     scores = explanation.steps_from(reference)[row]
     intercept = explanation.raw_score_at(reference)
-    as_factor = is_factor(link, scale)
-    write = write_factor if as_factor else _signed
+    write = write_factor if is_factor(link, scale) else _signed
     order = np.argsort(-np.abs(scores[:n_parts]))
     letters = letters_beside(ax)
     labels = [_component_in_words(explanation, i, row, letters) for i in order[:n_components]]
@@ -129,18 +128,15 @@ def _signed(step: float) -> str:
 
 def _component_in_words(explanation: Explanation, index: int, row: int, letters: int) -> str:
     """Features of a component with their values in a row: "age = 42 × town = Ulm"."""
-    model = explanation.model
+    model, words = explanation.model, list[str]()
     features = model.components.components[index]
     each = max((letters - 3 * (len(features) - 1)) // len(features), LEVEL_LETTERS)
-    words = []
     for j in features:
         feature = model.encoder.features[j]
         word = value_word(feature, explanation.columns[j][row])
-        levels = list(map(str, feature.levels or ()))
-        value = f" = {shortened_among(word, VALUE_LETTERS, levels)}"
+        value = f" = {shortened_among(word, VALUE_LETTERS, list(map(str, feature.levels)))}"
         room = max(each - len(value), SHORTEST_NAME)
-        name = shortened_among(model.feature_names[j], room, model.feature_names)
-        words.append(name + value)
+        words.append(shortened_among(model.feature_names[j], room, model.feature_names) + value)
     return " × ".join(words)
 
 
@@ -160,9 +156,8 @@ def shap_summary(
     :func:`tpnn.plots.waterfall`.
     """
     check_one_output(explanation)
-    model = explanation.model
+    model, values = explanation.model, explanation.shapley(reference)
     as_factor = is_factor(model.link, scale)
-    values = explanation.shapley(reference)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]
     short = shortened_together(model.feature_names, letters_beside(ax))
     names = [short[j] for j in top]

@@ -29,15 +29,13 @@ from tpnn.explain.plots.style import (
     BLUE,
     COLOURS,
     GREY,
-    LABEL_SIZE,
     MOST_INCHES,
     PALE,
     SMOOTHING_KERNEL,
-    TICK_SIZE,
     axes_or_new,
     check_one_output,
+    finished,
     paler,
-    tidy,
 )
 from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis
@@ -106,11 +104,9 @@ def main_effect(
     label_axis(axis, table.names[0], explanation.model.feature_names, axes.xaxis, limits)
     if table.density is not None:
         _density_hills(axes, axis, table.density, limits)
-    axes.set_ylabel(scaled.label, fontsize=LABEL_SIZE)
     name_reference(axes, scaled)
     name_band(axes, scaled)
-    tidy(axes)
-    return axes  # type: ignore[no-any-return]
+    return finished(axes, y=scaled.label)  # type: ignore[no-any-return]
 
 
 def new_axes(ax: Axes | None, axis: Axis) -> Any:
@@ -231,12 +227,8 @@ def comparison(
         set_factors(axes.yaxis, *axes.get_ylim())
     others, limits = fits[0].model.feature_names, shown_range(axis, MAIN_RANKS)
     label_axis(axis, tables[0].names[0], others, axes.xaxis, limits)
-    axes.set_ylabel(scaled[0].label, fontsize=LABEL_SIZE)
     name_reference(axes, scaled[0])
-    if named:
-        axes.legend(frameon=False, fontsize=TICK_SIZE)
-    tidy(axes)
-    return axes  # type: ignore[no-any-return]
+    return finished(axes, y=scaled[0].label, has_legend=named)  # type: ignore[no-any-return]
 
 
 def _with_all_levels(axes: Sequence[Axis]) -> Axis:

@@ -27,8 +27,8 @@ from tpnn.explain.plots.style import (
     TICK_SIZE,
     axes_or_new,
     check_explanation,
+    finished,
     new_panels,
-    tidy,
     tidy_names,
 )
 from tpnn.explain.response import RAW
@@ -251,18 +251,10 @@ def path(path: SelectionPath, ax: Axes | None = None) -> Axes:
     for (name, step), mark in zip(path.landmarks.items(), cycle(MARKS)):
         axes.plot(step.n_components, step.loss, mark, color=GREY, label=name)
     ring = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": ""}
-    axes.plot(sizes[-1], losses[-1], color=GREY, label=_full_name(path), **ring)
+    orders = [len(component) for step in path.steps for component in step.added]
+    full = f"full, order {max(orders)}" if orders else "full"
+    axes.plot(sizes[-1], losses[-1], color=GREY, label=full, **ring)
     axes.set_xscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=TICK_SIZE)
     axes.minorticks_off()
-    axes.set_xlabel("number of components", fontsize=LABEL_SIZE)
-    axes.set_ylabel("held-out loss", fontsize=LABEL_SIZE)
-    axes.legend(frameon=False, fontsize=TICK_SIZE)
-    tidy(axes)
-    return axes  # type: ignore[no-any-return]
-
-
-def _full_name(path: SelectionPath) -> str:
-    """Say that the last model has all components, and up to which order."""
-    orders = [len(component) for step in path.steps for component in step.added]
-    return f"full, order {max(orders)}" if orders else "full"
+    return finished(axes, "number of components", "held-out loss", True)  # type: ignore[no-any-return]

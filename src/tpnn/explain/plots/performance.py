@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.anova.posterior import LEVEL, normal_quantile
-from tpnn.explain.doubt import share_interval
+from tpnn.explain.doubt import REACH, share_interval
 from tpnn.explain.plots.labels import label_levels, name_axis, points_along
 from tpnn.explain.plots.style import (
     BLUE,
@@ -21,7 +20,7 @@ from tpnn.explain.plots.style import (
     RED,
     TICK_SIZE,
     axes_or_new,
-    tidy,
+    finished,
     write_ticks,
 )
 from tpnn.model.model import AnovaModel, offset_of
@@ -31,9 +30,11 @@ from tpnn.table.words import MISSING_WORD, UNSEEN_WORD, value_word, written
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tpnn.explain.metrics.curves import Groups
+
 N_GROUPS = 10  # of rows, of about the same exposure
 MOST_LEVELS = 30  # that stand apart; the rarest others are one
-REACH = normal_quantile((1 + LEVEL) / 2)
+POINTS: Any = {"s": 4, "color": BLUE, "alpha": 0.25, "linewidths": 0, "rasterized": True}
 
 
 class Scored(NamedTuple):
@@ -177,15 +178,13 @@ def one_way(
             _draw_means(axes, places, one, COLOURS[place], COLOURS[place], name)
             axes.lines[-1].set_linestyle("--" if again else "-")
     axes.set_xlim(-0.6, len(words) - 0.4)
-    axes.set_ylabel("mean" if rows.task.kind == "numbers" else _share_or_rate(rows))
-    axes.yaxis.label.set_fontsize(LABEL_SIZE)
     points = points_along(axes.xaxis)
     label_levels(axes.xaxis, places.tolist(), words, points)
     name_axis(axes.xaxis, feature, names, "", points)
     beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(means) > 1 else {}
     axes.legend(frameon=False, fontsize=TICK_SIZE, **beside)
-    tidy(axes)
-    return axes  # type: ignore[no-any-return]
+    y_label = "mean" if rows.task.kind == "numbers" else _share_or_rate(rows)
+    return finished(axes, y=y_label)  # type: ignore[no-any-return]
 
 
 def _share_or_rate(rows: Scored) -> str:
@@ -198,12 +197,17 @@ def _draw_means(
     axes: Any, places: Any, means: Means, points: str = INK, line: str = BLUE, of: str = ""
 ) -> None:
     """Draw targets as points and predictions as a line, which has the name of a class."""
-    reach = np.stack([means.actual - means.lower, means.upper - means.actual]).clip(0)
     axes.errorbar(
-        places, means.actual, np.nan_to_num(reach), fmt="o", color=points, markersize=4,
-        elinewidth=1, label=None if of else "actual",
+        places, means.actual, _reach(means), fmt="o", color=points, markersize=4, elinewidth=1,
+        label=None if of else "actual",
     )  # fmt: skip
     axes.plot(places, means.predicted, "-", color=line, linewidth=1.6, label=of or "predicted")
+
+
+def _reach(means: Means | Groups) -> FloatArray:
+    """How far the intervals go down and up, (2, n_groups); 0 where they are not known."""
+    reach = np.stack([means.actual - means.lower, means.upper - means.actual])
+    return np.nan_to_num(reach).clip(0)
 
 
 def _along(rows: Scored, number: int) -> tuple[IntArray, list[str]]:
@@ -254,11 +258,8 @@ def double_lift(
     axes.lines[-1].set(color=GREY, label=next(iter(models)))
     axes.plot(places, both[1].predicted, "-", color=BLUE, linewidth=1.6, label=list(models)[1])
     axes.set_xticks(places)
-    axes.set_xlabel(f"group, by {' less '.join(list(models)[::-1])}", fontsize=LABEL_SIZE)
-    axes.set_ylabel(_share_or_rate(first), fontsize=LABEL_SIZE)
-    axes.legend(frameon=False, fontsize=TICK_SIZE)
-    tidy(axes)
-    return axes  # type: ignore[no-any-return]
+    x_label = f"group, by {' less '.join(list(models)[::-1])}"
+    return finished(axes, x_label, _share_or_rate(first), True)  # type: ignore[no-any-return]
 
 
 def gain(
@@ -288,14 +289,8 @@ def gain(
     areas = ((np.diff(x) * (share[1:] + share[:-1]) / 2).sum() for x, share in curves.values())
     best, own = (abs(float(area) - 0.5) for area in areas)
     axes.set_title(f"Gini {written(own / best if best else 0.0)}", fontsize=LABEL_SIZE, loc="right")
-    end = "smallest" if lorenz else "largest"
-    axes.set_xlabel(f"share of rows with the {end} predictions", fontsize=LABEL_SIZE)
-    axes.set_ylabel("their share of the target", fontsize=LABEL_SIZE)
-    axes.legend(frameon=False, fontsize=TICK_SIZE)
-    tidy(axes)
-    write_ticks(axes.xaxis)
-    axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
-    return axes  # type: ignore[no-any-return]
+    x_label = f"share of rows with the {'smallest' if lorenz else 'largest'} predictions"
+    return _between_numbers(axes, x_label, "their share of the target", has_legend=True)
 
 
 def _shares(rows: Scored, ranked: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -315,17 +310,11 @@ def residuals(model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any
     """
     rows = scored(model, X, y, offset)
     means = grouped_means(rows, even_groups(rows.predicted, rows.exposure))
-    axes = axes_or_new(ax)
-    style = {"s": 4, "color": BLUE, "alpha": 0.25, "linewidths": 0, "rasterized": True}
-    axes.scatter(rows.predicted, rows.actual - rows.predicted, **style)
-    shift = means._replace(
-        actual=means.actual - means.predicted, lower=means.lower - means.predicted,
-        upper=means.upper - means.predicted,
-    )  # fmt: skip
-    reach = np.nan_to_num(np.stack([shift.actual - shift.lower, shift.upper - shift.actual]))
-    axes.errorbar(means.predicted, shift.actual, reach.clip(0), fmt="o", color=INK, markersize=4)
+    axes, errors = axes_or_new(ax), means.actual - means.predicted
+    axes.scatter(rows.predicted, rows.actual - rows.predicted, **POINTS)
+    axes.errorbar(means.predicted, errors, _reach(means), fmt="o", color=INK, markersize=4)
     axes.axhline(0.0, color=GREY, linewidth=0.7)
-    return _named(axes, "prediction", "target less prediction")
+    return _between_numbers(axes, "prediction", "target less prediction")
 
 
 def predicted_actual(
@@ -336,11 +325,10 @@ def predicted_actual(
     Arguments are those of :func:`tpnn.plots.one_way`.
     """
     rows, axes = scored(model, X, y, offset), axes_or_new(ax)
-    style = {"s": 4, "color": BLUE, "alpha": 0.25, "linewidths": 0, "rasterized": True}
-    axes.scatter(rows.predicted, rows.actual, **style)
+    axes.scatter(rows.predicted, rows.actual, **POINTS)
     ends = [float(rows.predicted.min()), float(rows.predicted.max())]
     axes.plot(ends, ends, "--", color=RED, linewidth=1.0)
-    return _named(axes, "prediction", "target")
+    return _between_numbers(axes, "prediction", "target")
 
 
 def reliability(model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None) -> Axes:
@@ -354,19 +342,15 @@ def reliability(model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: A
     rows, axes = scored(model, X, y, offset), axes_or_new(ax)
     target = (rows.actual * rows.exposure)[:, None]
     (groups,) = calibration_groups(rows.task, target, rows.raw, rows.offset)
-    reach = np.stack([groups.actual - groups.lower, groups.upper - groups.actual])
     style = {"color": BLUE, "elinewidth": 4, "ecolor": PALE, "fmt": "none"}
-    axes.errorbar(groups.predicted, groups.actual, np.nan_to_num(reach).clip(0), **style)
+    axes.errorbar(groups.predicted, groups.actual, _reach(groups), **style)
     axes.scatter(groups.predicted, groups.actual, 30 * groups.n_rows / groups.n_rows.max())
     ends = [float(groups.predicted.min()), float(groups.predicted.max())]
     axes.plot(ends, ends, "--", color=GREY, linewidth=0.8)
-    return _named(axes, "mean prediction", "mean target")
+    return _between_numbers(axes, "mean prediction", "mean target")
 
 
-def _named(axes: Any, x: str, y: str) -> Axes:
-    axes.set_xlabel(x, fontsize=LABEL_SIZE)
-    axes.set_ylabel(y, fontsize=LABEL_SIZE)
-    tidy(axes)
+def _between_numbers(axes: Any, x: str, y: str, has_legend: bool = False) -> Axes:
     write_ticks(axes.xaxis)
     axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
-    return axes  # type: ignore[no-any-return]
+    return finished(axes, x, y, has_legend)  # type: ignore[no-any-return]

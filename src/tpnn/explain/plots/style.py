@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpnn._utils.rules import optional
 from tpnn.loss.links import LINKS
 from tpnn.table.words import column
 
@@ -26,13 +27,7 @@ SMOOTHING_KERNEL = np.array([1, 4, 6, 4, 1]) / 16  # for densities on bins of eq
 
 def load_pyplot() -> Any:
     """Import pyplot, or say how to install it."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            'plots: matplotlib is needed and not installed. Run: pip install "tpnn[plots]"'
-        ) from error
-    return pyplot
+    return optional("matplotlib.pyplot", "plots", "tpnn[plots]")
 
 
 def axes_or_new(ax: Axes | None, width: float = 4.2, height: float = 3.0) -> Any:
@@ -128,6 +123,18 @@ def tidy_names(axes: Any) -> None:
     axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelsize=LABEL_SIZE)
+
+
+def finished(axes: Any, x: str = "", y: str = "", has_legend: bool = False) -> Any:
+    """Name what is along the sides of a plot, where they have no names yet, and tidy it."""
+    if x:
+        axes.set_xlabel(x, fontsize=LABEL_SIZE)
+    if y:
+        axes.set_ylabel(y, fontsize=LABEL_SIZE)
+    if has_legend:
+        axes.legend(frameon=False, fontsize=TICK_SIZE)
+    tidy(axes)
+    return axes
 
 
 def colour_bar(axes: Any, image: Any, label: str = "") -> Any:

@@ -115,7 +115,11 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "sobol": [[names.index(n), *shares] for n, shares in indices.items() if n in names],
         "shapes": list(summary.shapes.items()),
         "directions": MONOTONE,
-        "table": _table(summary),
+        "table": {
+            "heading": list(HEADINGS),
+            "lines": [summary.words(line) for line in summary.lines],
+            "notes": list(summary.notes),
+        },
         "warnings": _warnings(explanation),
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
@@ -136,13 +140,8 @@ def _offset(model: AnovaModel) -> dict[str, Any] | None:
 def _edits(model: AnovaModel) -> list[list[str]]:
     """Every edit that led to the model, and why, by whom and when it was made."""
     records = () if model.edits is None else model.edits.records
-    return [
-        [
-            edit_words(record["edit"]),
-            "; ".join(filter(None, map(record.get, ("why", "by", "when")))),
-        ]
-        for record in records
-    ]
+    notes = ["; ".join(filter(None, map(one.get, ("why", "by", "when")))) for one in records]
+    return [[edit_words(one["edit"]), note] for one, note in zip(records, notes, strict=True)]
 
 
 def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
@@ -192,14 +191,14 @@ def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
     last = str(model.classes[-1]) if len(model.classes) == 2 else ""
     names = model.output_names or (last,)
     n_rows = model.provenance and model.provenance.n_rows
-    found = []
+    records = []
     for name, one in zip(names, reliability, strict=True) if reliability else ():
         record = {"output": name} | _shortened(one)
         if n_rows and model.link.kind == "classes":
             ends = share_interval(one.actual, (n_rows * one.masses / one.masses.sum()).clip(1))
             record |= {"lower": ends[0].tolist(), "upper": ends[1].tolist()}
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def _components(
@@ -242,8 +241,7 @@ def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
     for number, component in enumerate(model.components):
         if len(component) > 1:
             continue
-        width = np.zeros_like(model.tables[number])
-        posterior = model.evidence.posterior(number)
+        width, posterior = np.zeros_like(model.tables[number]), model.evidence.posterior(number)
         if posterior is not None:
             (axis,) = model.axes(component)
             at_base = np.arange(axis.n_nodes) == base_node(axis)
@@ -254,43 +252,30 @@ def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:
     """Kind, levels, axes of every order and summary of every feature."""
-    features = []
-    for number, (name, feature) in enumerate(
-        zip(model.feature_names, model.encoder.features, strict=True)
-    ):
-        by_order = {order: axes[number] for order, axes in model.encoder.axes.items()}
-        features.append(
-            {
-                "name": name,
-                "kind": feature.kind,
-                "levels": [str(level) for level in feature.levels],
-                "axes": [_axis(axis) for axis in by_order.values()],
-                "quantiles": _quantiles(feature, by_order[1]),
-                "missing": float(by_order[1].weights[by_order[1].missing].sum()),
-            }
+    encoder = model.encoder
+    return [
+        {
+            "name": name,
+            "kind": feature.kind,
+            "levels": [str(level) for level in feature.levels],
+            "axes": [_axis(axes[j]) for axes in encoder.axes.values()],
+            "quantiles": _quantiles(feature, main),
+            "missing": float(main.weights[main.missing].sum()),
+        }
+        for j, (name, feature, main) in enumerate(
+            zip(model.feature_names, encoder.features, encoder.axes[1], strict=True)
         )
-    return features
-
-
-def _table(summary: Summary) -> dict[str, Any]:
-    """Heading, lines and notes of the table of all components, as text."""
-    return {
-        "heading": list(HEADINGS),
-        "lines": [summary.words(line) for line in summary.lines],
-        "notes": list(summary.notes),
-    }
+    ]
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
     """Everything about an axis but its numbers, which are packed."""
-    words = node_words(axis)[axis.regular] if axis.levels is not None else None
-    groups = None if axis.groups is None else axis.groups.tolist()
     return {
         "size": axis.n_nodes,
         "missing": axis.has_missing,
         "unseen": axis.has_unseen,
-        "words": words,
-        "groups": groups,
+        "words": None if axis.levels is None else node_words(axis)[axis.regular],
+        "groups": None if axis.groups is None else axis.groups.tolist(),
         "wraps": axis.kind == PERIODIC,
     }
 
@@ -324,11 +309,10 @@ def _warnings(explanation: Explanation) -> list[str]:
     for each in one.concurvity().values():
         if each.warning:
             groups.setdefault(each.closest, []).append(each)
-    ranked = sorted(groups.items(), key=lambda group: -len(group[1]))
-    return [_warning(closest, members) for closest, members in ranked]
+    return list(map(_warning, sorted(groups.values(), key=lambda members: -len(members))))
 
 
-def _warning(closest: str, members: Sequence[Concurvity]) -> str:
+def _warning(members: Sequence[Concurvity]) -> str:
     """Say which components one feature could imitate."""
     if len(members) == 1:
         return members[0].warning
@@ -336,7 +320,7 @@ def _warning(closest: str, members: Sequence[Concurvity]) -> str:
     rest = f" and {len(members) - N_NAMED} others" if len(members) > N_NAMED else ""
     return (
         f"On these rows {len(members)} components could be imitated by others, mostly through "
-        f"{closest}: {', '.join(shown)}{rest}. Read them together."
+        f"{members[0].closest}: {', '.join(shown)}{rest}. Read them together."
     )
 
 

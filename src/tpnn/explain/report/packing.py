@@ -97,7 +97,10 @@ def summarise_remainder(
     share = explanation.sobol()[name]
     grown = share / remainder.share if remainder.share else 0.0  # since the fit, by edits
     trees = packed_trees(remainder.trees, deviation)
-    fits = len(trees["packed"]["text"]) <= LARGEST_PACKED
+    fits, recorded = len(trees["packed"]["text"]) <= LARGEST_PACKED, list[list[float]]()
+    if not fits and len(shown):  # the remainder of the rows shown, for every output
+        rests = explanation.remainder[shown].reshape(-1, len(model.intercepts))
+        recorded = rests.tolist()
     return {
         "name": name[0],
         "importance": explanation.importance(normalise=True)[name],
@@ -107,17 +110,8 @@ def summarise_remainder(
         "held": [list(component) for component in remainder.components],
         "constants": remainder.constants.tolist(),
         "trees": trees if fits else None,
-        "recorded": [] if fits else _recorded(explanation, shown),
+        "recorded": recorded,
     }
-
-
-def _recorded(explanation: Explanation, shown: IntArray) -> list[list[float]]:
-    """Remainder of the rows that the page shows, each with a number for every output."""
-    if len(shown) == 0:
-        return []
-    outputs = len(explanation.model.intercepts)
-    recorded: list[list[float]] = explanation.remainder[shown].reshape(-1, outputs).tolist()
-    return recorded
 
 
 def packed_trees(trees: Trees, deviation: float) -> dict[str, Any]:

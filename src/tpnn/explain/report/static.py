@@ -58,7 +58,11 @@ def page(
     shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{cell(v)}</dd></div>" for n, v in facts)
     button = '<button id="save-page" type="button">Save with what was written</button>'
     links = "".join(f'<a href="#s{k}">{escape(s.heading)}</a>' for k, s in enumerate(sections))
-    body = "".join(_section(number, section) for number, section in enumerate(sections))
+    body = "".join(
+        f'<section id="s{k}"><h2>{escape(s.heading)}</h2>{paragraph(s.note) if s.note else ""}'
+        f"{''.join(s.blocks)}</section>"
+        for k, s in enumerate(sections)
+    )
     return (
         f'<!doctype html>\n<html lang="en" data-keep="{escape(keep)}">\n'
         '<head>\n<meta charset="utf-8">\n'
@@ -74,12 +78,6 @@ def page(
         '<footer class="wrap">Written by tpnn. This page is one file and needs no network.'
         f"</footer>\n{f'<script>{script}</script>' if script else ''}</body>\n</html>\n"
     )
-
-
-def _section(number: int, section: Section) -> str:
-    note = paragraph(section.note) if section.note else ""
-    blocks = "".join(section.blocks)
-    return f'<section id="s{number}"><h2>{escape(section.heading)}</h2>{note}{blocks}</section>'
 
 
 def paragraph(text: str) -> str:
@@ -111,7 +109,10 @@ def _lines(frame: pd.DataFrame) -> str:
 def _table(frame: pd.DataFrame) -> str:
     """Write head and body of a table."""
     lines = _written(frame)
-    kinds = [' class="text"' if _is_text(values) else "" for values in zip(*lines, strict=True)]
+    kinds = [
+        ' class="text"' if any(type(value) is str for value in values) else ""
+        for values in zip(*lines, strict=True)
+    ]
     heads = "".join(
         f"<th{kind}>{escape(str(name).replace('_', ' '))}</th>"
         for name, kind in zip(frame.columns, kinds or [""] * frame.shape[1], strict=True)
@@ -159,10 +160,6 @@ def counted(n: int, word: str) -> str:
     ('1 row', '2\u202f500 rows')
     """
     return f"{column([n])[0]} {word}{'' if n == 1 else 's'}"
-
-
-def _is_text(values: Sequence[Any]) -> bool:
-    return any(isinstance(value, str) and not isinstance(value, Number) for value in values)
 
 
 def _folded_text(value: Any) -> str:

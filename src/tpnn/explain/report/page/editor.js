@@ -24,6 +24,12 @@ function rangeWords(feature, [low, high]) {
   return low === null ? `up to ${word(high)}` : high === null ? `from ${word(low)}` : `${word(low)} to ${word(high)}`;
 }
 
+// Follow the pointer until its button is up.
+function follow(move, end = () => {}) {
+  window.addEventListener("pointermove", move);
+  window.addEventListener("pointerup", () => { window.removeEventListener("pointermove", move); end(); }, {once: true});
+}
+
 // The fields that say for which values of one feature an edit is.
 class Place {
   constructor(feature, axis, number) {
@@ -229,15 +235,11 @@ class Editor {
       [x, y].forEach((scale, a) => this.places[a].fill(this.span(scale, first[a], last[a])));
       this.showSelection();
     };
-    const stop = () => {
-      window.removeEventListener("pointermove", move);
-      window.removeEventListener("pointerup", stop);
+    follow(move, () => {
       const {onclick} = svg;
       if (hasMoved) svg.onclick = null; // a drag moves no case
       setTimeout(() => { svg.onclick = onclick; });
-    };
-    window.addEventListener("pointermove", move);
-    window.addEventListener("pointerup", stop);
+    });
   }
 
   // Values between two pixels of a heat map.
@@ -341,18 +343,14 @@ class Editor {
       this.apply(change(effectAt((pointer.clientX - box.left) * scale, (pointer.clientY - box.top) * scale), pointer.shiftKey));
     };
     const turn = wheel => { wheel.preventDefault(); this.setBrush(this.brush * (wheel.deltaY < 0 ? BRUSH.step : 1 / BRUSH.step)); };
-    const stop = () => {
+    this.dragged = {node, again: () => { if (last) move(last); }};
+    window.addEventListener("wheel", turn, {passive: false});
+    follow(move, () => {
       this.dragged = null;
-      window.removeEventListener("pointermove", move);
       window.removeEventListener("wheel", turn);
-      window.removeEventListener("pointerup", stop);
       this.view.showChart();
       if (this.past.length > begin) byId("edit-list").querySelector("input").focus(); // why?
-    };
-    this.dragged = {node, again: () => { if (last) move(last); }};
-    window.addEventListener("pointermove", move);
-    window.addEventListener("wheel", turn, {passive: false});
-    window.addEventListener("pointerup", stop);
+    });
   }
 
   // The edit by which a node gets an effect; its neighbours follow it unless it moves alone.

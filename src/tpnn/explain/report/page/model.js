@@ -115,19 +115,15 @@ class Model {
       component.ratioBands = this.perOutput(nodes); // of differences to the base
     }
     at = 0;
-    for (const component of data.components) {
+    const grids = ({shape}) => this.perOutput(() => cumulate(next(units, product(shape)), shape));
+    this.held = (data.remainder?.held || []).map(features => ({features})); // what components hold of the trees
+    for (const component of [...data.components, ...this.held]) {
       this.lay(component);
-      component.tables = this.perOutput(() => cumulate(next(units, product(component.shape)), component.shape));
+      component.tables = grids(component);
     }
-    this.held = (data.remainder?.held || []).map(features => { // what components hold of the trees
-      const part = {features};
-      this.lay(part);
-      part.tables = this.perOutput(() => cumulate(next(units, product(part.shape)), part.shape));
-      return part;
-    });
     for (const component of data.components) {
       if (component.features.length === 1) continue;
-      const doubts = this.perOutput(() => cumulate(next(units, product(component.shape)), component.shape));
+      const doubts = grids(component);
       component.faded = doubts.map(cells => cells.map(doubt => doubt & 1)); // where the band holds "no effect"
       component.hatched = doubts[0].map(doubt => doubt >> 1); // where no row is near
     }

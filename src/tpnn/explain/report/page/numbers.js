@@ -1,6 +1,6 @@
 // Numbers as people read them, as tpnn.table.words writes them: one number of decimals in a column, thin spaces, k, M and bn.
 
-const UNITS = [[1e9, " bn"], [1e6, " M"], [1e3, " k"]]; // of columns whose largest number is 1e5 or more
+const UNITS = [[1e9, " bn"], [1e6, " M"], [1e3, " k"]]; // of numbers from 1e5 to 1e13
 const PLAIN = [1e-4, 1e13]; // sizes of the largest number of a column that needs no power of ten
 const SIGNIFICANT = 3;
 const NO_NUMBER = "–";
@@ -17,8 +17,13 @@ function column(numbers, resolution = 0) {
 // One number; of several that belong together, a column.
 function written(x, resolution = 0) { return column([x], resolution)[0]; }
 
+// The unit in which numbers up to a size are written, and its letters.
+function unitOf(size) {
+  return UNITS.find(([unit]) => size >= 1e5 && size < PLAIN[1] && size >= unit) || [1, ""];
+}
+
 function plainWriter(finite, largest, resolution) {
-  const [unit, suffix] = UNITS.find(([size]) => largest >= 1e5 && largest >= size) || [1, ""];
+  const [unit, suffix] = unitOf(largest);
   let decimals = largest ? Math.min(Math.max(SIGNIFICANT - 1 - power(largest / unit), 0), 8) : 0;
   if (unit === 1 && finite.every(Number.isInteger)) decimals = 0;
   if (resolution > 0) decimals = Math.min(Math.max(-power(resolution / unit / 2), 0), 8);

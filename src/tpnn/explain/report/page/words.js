@@ -132,12 +132,6 @@ function niceTicks(low, high, count) {
   return Array.from({length: Math.max(0, Math.min(n, 3 * count))}, (_, k) => +((first + k) * step).toPrecision(15));
 }
 
-const LARGE = [[1e9, " bn"], [1e6, " M"], [1e3, " k"]]; // units of numbers from 1e5 to 1e13
-
-// The unit in which numbers up to a size are written, and its letters.
-function unitOf(size) {
-  return LARGE.find(([unit]) => size >= 1e5 && size < 1e13 && size >= unit) || [1, ""];
-}
 
 // Ticks as [number, word], with as many digits as tell them apart.
 function tickWords(low, high, count) {
