@@ -75,11 +75,7 @@ _F3 = SyntheticFunction(
         Term((0, 1), lambda x1, x2: np.exp(np.abs(x1 - x2)), diagonal_kink=True),
         Term((1, 2), lambda x2, x3: np.abs(x2 * x3), even=True),
         Term((2, 3), lambda x3, x4: -(np.abs(x3) ** (2 * np.abs(x4))), even=True),
-        Term(
-            (3, 4, 6, 7),
-            lambda x4, x5, x7, x8: np.log(x4**2 + x5**2 + x7**2 + x8**2),
-            even=True,
-        ),
+        Term((3, 4, 6, 7), lambda x4, x5, x7, x8: np.log(x4**2 + x5**2 + x7**2 + x8**2), even=True),
         Term((8,), lambda x9: x9),
         Term((9,), lambda x10: 1 / (1 + x10**2)),
     ),
