@@ -69,7 +69,7 @@ def test_terms_with_a_kink_have_it_on_the_diagonal() -> None:
 
 def test_unknown_names() -> None:
     assert get_function("f2") is FUNCTIONS["f2"]
-    with pytest.raises(ValueError, match=r"^name: must be one of f1, f2, f3, found 'f0'\. Use one"):
+    with pytest.raises(ValueError, match=r"^name: must be one of f1, f2, f3, found 'f0'\."):
         get_function("f0")
 
 

@@ -54,6 +54,11 @@ def one_of(*values: str) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in values
 
 
+def choice_of(*values: str) -> Rule:
+    """Make the rule of a parameter that is one of these strings."""
+    return Rule(f"one of {', '.join(values)}", one_of(*values), values[0])
+
+
 COUNT = Rule("a whole number of at least 1", is_count, 1)
 POSITIVE = Rule("a positive number", is_positive, 0.01)
 SHARE = Rule("a number above 0 and below 1", lambda x: is_number(x) and 0 < x < 1, 0.1)

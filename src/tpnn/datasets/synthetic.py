@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tpnn._utils.arrays import FloatArray
+from tpnn._utils.rules import check_parameters, choice_of
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,7 @@ FUNCTIONS = {"f1": _F1, "f2": _F2, "f3": _F3}
 
 def get_function(name: str) -> SyntheticFunction:
     """Return the synthetic function called `name`, or raise a ValueError that lists the names."""
-    if name not in FUNCTIONS:
-        raise ValueError(
-            f"name: must be one of {', '.join(FUNCTIONS)}, found {name!r}. Use one of these."
-        )
+    check_parameters({"name": name}, {"name": choice_of(*FUNCTIONS)})
     return FUNCTIONS[name]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray
+from tpnn._utils.rules import check_parameters, choice_of
 from tpnn.export.lowering import Forest, Grid, Input, Lowered, Place, checked_lowering
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
@@ -53,11 +54,7 @@ RESERVED = frozenset(RESERVED_WORDS.split())
 
 def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
     """Text of a file that computes raw score, prediction and, if asked for, contributions."""
-    if language not in LANGUAGES:
-        raise ValueError(
-            f"language: must be one of {', '.join(LANGUAGES)}, found {language!r}. "
-            "Pass 'c', for example."
-        )
+    check_parameters({"language": language}, {"language": choice_of(*LANGUAGES)})
     file, write = LANGUAGES[language]
     lowered = checked_lowering(model)
     if not contributions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tpnn._utils.rules import check_parameters, choice_of
 from tpnn.table.table import DATE, DURATION
 
 LARGEST_DOUBLE = "1.7976931348623157e308"
@@ -214,9 +215,5 @@ DIALECTS = {
 
 def dialect_of(name: str) -> Dialect:
     """Dialect of a database, by its name."""
-    if name not in DIALECTS:
-        raise ValueError(
-            f"dialect: must be one of {', '.join(DIALECTS)}, found {name!r}. "
-            "Pass 'postgres', for example."
-        )
+    check_parameters({"dialect": name}, {"dialect": choice_of(*DIALECTS)})
     return DIALECTS[name]
