@@ -179,7 +179,8 @@ def test_records_are_documented_where_they_live(name: str) -> None:
     kind = getattr(import_module(module), own)
     assert kind.__module__ == module
     fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "_fields", ())
-    documented = re.findall(r"^(\w+) : ", inspect.getdoc(kind) or "", re.MULTILINE)
+    texts = [inspect.cleandoc(base.__doc__ or "") for base in kind.__mro__[:-1]]
+    documented = re.findall(r"^(\w+) : ", "\n".join(texts), re.MULTILINE)
     assert set(fields) == set(documented)
 
 
