@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import CodeType, FunctionType
@@ -235,16 +235,48 @@ def component_tests(
         losses = losses_without(held_out)
         shares = imitated_shares(model, problem)
     lines, n_features = [], problem.encoder.n_features
+    copies, names = copied_features(problem), problem.encoder.feature_names
     for component, share in zip(model.components, shares, strict=True):
         degrees, p_value = tests[component]
         order = len(component)
         n_candidates = math.comb(n_features, order) if order in searched else 1
+        if _is_redundant(component, model.components, copies):
+            p_value = 1.0
         lines.append(
             ComponentTest(
                 degrees, min(n_candidates * p_value, 1.0), *losses[component], concurvity=share
             )
         )
-    return ComponentTests(objective.name, _finite(held_out.loss), tuple(lines))
+    named = tuple(tuple(names[j] for j in same) for same in copies)
+    loss = _finite(held_out.loss)
+    return ComponentTests(objective.name, loss, tuple(lines), copies=named or None)
+
+
+def copied_features(problem: Problem) -> list[list[int]]:
+    """Return sets of features that are at the same nodes in all rows, and so say the same."""
+    by_hash: dict[int, list[list[int]]] = {}
+    for feature, codes in enumerate(problem.codes.by_order[1]):
+        if problem.encoder.axes[1][feature].n_nodes > 1:
+            same = by_hash.setdefault(hash(codes.tobytes()), [])
+            known = (s for s in same if np.array_equal(problem.codes.by_order[1][s[0]], codes))
+            found = next(known, None)
+            if found is None:
+                same.append([feature])
+            else:
+                found.append(feature)
+    return [s for same in by_hash.values() for s in same if len(s) > 1]
+
+
+def _is_redundant(
+    component: Component, components: Iterable[Component], copies: Sequence[Sequence[int]]
+) -> bool:
+    """Whether another component has the same features, or copies of them."""
+    first = {feature: same[0] for same in copies for feature in same}
+
+    def key(of: Component) -> tuple[int, ...]:
+        return tuple(sorted(first.get(feature, feature) for feature in of))
+
+    return sum(key(other) == key(component) for other in components) > 1
 
 
 def _finite(loss: float) -> float:

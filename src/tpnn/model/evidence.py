@@ -196,12 +196,15 @@ class ComponentTests(NamedTuple):
         One for each component of the model.
     fit : FitStatistics, optional
         Of the whole model on these rows; None for a loss without a likelihood, or with a remainder.
+    copies : tuple of tuple of str, optional
+        Features that say the same in all rows, as sets of names.
     """
 
     loss_name: str
     loss: float
     components: tuple[ComponentTest, ...]
     fit: FitStatistics | None = None
+    copies: tuple[tuple[str, ...], ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

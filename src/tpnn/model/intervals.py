@@ -13,10 +13,11 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn._utils.rules import SHARE, check_parameters
 from tpnn.anova.components import Component, resolve_feature
+from tpnn.anova.measure import product_mean
 from tpnn.model.evidence import OF_CLASS, Calibration, Scale
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
-from tpnn.table.table import Table
+from tpnn.table.table import PERIODIC, Table
 
 if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
@@ -73,7 +74,8 @@ def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
 
     It is that of the joint posterior of all components, whose errors partly cancel, and of the
     remainder as the bags differ in it: an additive model of its logarithm, fitted to that of
-    training rows. An offset is known without error.
+    training rows. An offset is known without error. Beyond the outer nodes it grows with the
+    distance.
     """
     calibration = model.evidence.calibration
     if calibration is None or calibration.errors is None:
@@ -84,7 +86,33 @@ def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
     table = model.encoder.read(X)
     raw = model._raw(_columns(model, table))
     errors = scale_at(model, calibration.errors, table, raw.T)
+    errors = np.hypot(errors, errors_beyond(model, _columns(model, table)))
     return errors[:, 0] if len(model.intercepts) == 1 else errors
+
+
+def errors_beyond(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
+    """Errors (n_rows, n_outputs) of taking components as constant beyond the outer nodes.
+
+    At a distance of t standard deviations of a feature, f may have gone on as it goes inside: by t
+    standard deviations of the components with this feature. For a straight line that is the truth.
+    """
+    squares = np.zeros((len(columns[0]) if columns else 1, len(model.intercepts)))
+    with np.errstate(over="ignore", invalid="ignore"):  # of huge values the error is infinite
+        for j, (axis, column) in enumerate(zip(model.encoder.axes[1], columns, strict=True)):
+            if not axis.has_steps or axis.kind == PERIODIC:
+                continue
+            inside = np.clip(column, axis.values[0], axis.values[-1])
+            distances = np.where(np.isfinite(column), np.abs(column - inside), 0.0)
+            if distances.any():
+                masses = axis.weights[axis.regular] / axis.weights[axis.regular].sum()
+                deviation = np.sqrt(masses @ (axis.values - masses @ axis.values) ** 2)
+                variances = sum(
+                    product_mean(table**2, [axis.weights for axis in model.axes(component)])
+                    for component, table in zip(model.components, model.tables, strict=True)
+                    if j in component
+                )
+                squares += (distances / deviation)[:, None] ** 2 * variances
+    return np.sqrt(squares)
 
 
 def means_with_errors(

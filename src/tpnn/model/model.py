@@ -37,7 +37,7 @@ from tpnn.model.task import Task
 from tpnn.model.thin import thinned
 from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.table import Table
+from tpnn.table.table import PERIODIC, Table
 
 
 class Basis(NamedTuple):
@@ -290,6 +290,18 @@ class AnovaModel:
     @cached_property
     def _predictor(self) -> Predictor:
         return Predictor(self.encoder.axes, flatten_tables(tables_by_component(self)))
+
+    @cached_property
+    def _limits(self) -> tuple[list[int], FloatArray]:
+        """Features with ends, and the values (2, n) beyond which rows are far outside."""
+        some, limits = [], []
+        for place, feature in enumerate(self.encoder.features):
+            if feature.kind != PERIODIC and len(set(feature.ends)) == 2:
+                low, high = np.array(feature.ends) / 2  # differences must not overflow
+                with np.errstate(over="ignore"):
+                    limits.append((3 * low - high, 3 * high - low))
+                some.append(place)
+        return some, np.array(limits).reshape(-1, 2).T
 
     @cached_property
     def _sum_predictor(self) -> SumPredictor:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
+from tpnn._utils.rules import warn
 from tpnn.loss.lifetimes import checked_times, stratum_codes
 from tpnn.model.intervals import check_coverage, means_with_errors
 from tpnn.model.model import AnovaModel, baseline_of
@@ -22,6 +23,8 @@ from tpnn.table.table import Table
 if TYPE_CHECKING:
     from tpnn.explain.explanation import Explanation
     from tpnn.lifecycle.recourse.recourse import Recourse
+
+FEW_ROWS = 64  # which are compared all at once
 
 
 class Predicts:
@@ -110,7 +113,9 @@ class Predicts:
     def _read(self, X: Any) -> Table:
         """Read a table to predict on; error messages name this class."""
         self._check_fitted()
-        return self.model_.encoder.read(X, type(self).__name__)
+        table = self.model_.encoder.read(X, type(self).__name__)
+        warn_of_far_rows(self.model_, table)
+        return table
 
     def _check_fitted(self) -> None:
         """Refuse to go on without a model; a loaded model always has one."""
@@ -278,6 +283,38 @@ class PredictsSurvival(Predicts):
         padded = np.column_stack([np.zeros(len(happened)), happened])
         found: FloatArray = padded[:, np.searchsorted(grid, checked_times(times), side="right")]
         return found
+
+
+def warn_of_far_rows(model: AnovaModel, table: Table) -> None:
+    """Count the rows that are beyond the values of fit by half of their range or more."""
+    some, (low, high) = model._limits
+    if table.is_finite:
+        every = table.finite_columns()
+        columns = [every[feature] for feature in some]
+    else:
+        columns = [model.encoder.numbers(table, feature) for feature in some]
+    if not table.n_rows or not columns:
+        return
+    if table.n_rows <= FEW_ROWS:
+        block = np.array(columns).T
+        is_far = ((block < low) | (block > high)).any(0)
+    else:
+        least, most = np.array([(np.fmin.reduce(x), np.fmax.reduce(x)) for x in columns]).T
+        is_far = (least < low) | (most > high)
+    if not is_far.any():
+        return
+    found = []
+    for place in np.flatnonzero(is_far).tolist():
+        column = columns[place]
+        n_far = int(((column < low[place]) | (column > high[place])).sum())
+        found.append(f"{table.name(some[place])!r} ({n_far} of {table.n_rows} rows)")
+    message = (
+        "X: far beyond the values of fit a model is constant, and its standard errors grow with "
+        f"the distance, found in {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}."
+    )
+    if message not in table.told:
+        table.told.add(message)
+        warn(message)
 
 
 def check_class_offset(offset: Any, n_classes: int) -> None:

@@ -20,6 +20,7 @@ from tpnn.anova.importance import importance, importance_interval, variance
 from tpnn.model.evidence import ComponentTest
 from tpnn.model.remainder import weighted_parts
 from tpnn.table.columns import require_pandas
+from tpnn.table.table import PERIODIC
 from tpnn.table.words import value_word
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("increasing", "decreasing")
 SMALLEST_P_VALUE_SHOWN = 1e-3
+MOST_RANGES = 30  # of features, in a note
 HEADINGS = (
     "component", "importance", "95 % interval", "share", "edf", "loss without", "p-value", "shape",
     "concurvity",
@@ -191,6 +193,7 @@ def summarise(model: AnovaModel) -> Summary:
         )
     lines.sort(key=lambda line: (line.order == 0, -line.importance))
     notes = (*NOTES, *(() if model.evidence.tests else (NO_TESTS,)), *_remainder_note(model))
+    notes = (*notes, *_copies_note(model), *_range_note(model))
     return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
 
 
@@ -209,6 +212,30 @@ def _remainder_note(model: AnovaModel) -> tuple[str, ...]:
         return ()
     what = "remainder: all that no component shows, many faint interactions together."
     return (f"{what} {model.remainder.sentence}".rstrip(),)
+
+
+def _copies_note(model: AnovaModel) -> tuple[str, ...]:
+    """Say which features say the same in all rows of the fit."""
+    copies = () if model.evidence.tests is None else model.evidence.tests.copies or ()
+    words = (f"{', '.join(same[:-1])} and {same[-1]}" for same in copies)
+    return tuple(
+        f"copies: {each} say the same in all rows, so that each is redundant given the others, "
+        "with a p-value of 1. They share what they say; test() tests them together."
+        for each in words
+    )
+
+
+def _range_note(model: AnovaModel) -> tuple[str, ...]:
+    """Say where the values of the fit end, as far as it is known."""
+    encoder, ranges = model.encoder, []
+    for name, feature in zip(model.feature_names, encoder.features, strict=True):
+        if feature.ends and feature.kind != PERIODIC:
+            low, high = (value_word(feature, end) for end in feature.ends)
+            ranges.append(f"{name} {low} to {high}")
+    if not ranges:
+        return ()
+    more = f", and {len(ranges) - MOST_RANGES} more" if len(ranges) > MOST_RANGES else ""
+    return (f"range: {', '.join(ranges[:MOST_RANGES])}{more}; constant beyond.",)
 
 
 def _interval(model: AnovaModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:

@@ -404,6 +404,8 @@ def _pooled(values: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
 
 
 DETECTABLE = 10.0  # information of the best known coefficient, relative to its prior precision
+DETECTABLE_OF_LEVELS = 1000.0
+LARGEST_COMBINED = 0.999  # p-value; a larger one would outweigh any small one
 SMALLEST_SHARE = 1e-9  # of the largest information; less is rounding
 SMALLEST_P_VALUE = 1e-300
 LARGEST_VALUE = 1e6  # in units of the largest weight; the probability beyond it is zero
@@ -426,9 +428,9 @@ class ZeroTest(NamedTuple):
     p_value: float
 
     @classmethod
-    def of(cls, outputs: Sequence[Coefficients]) -> ZeroTest:
+    def of(cls, outputs: Sequence[Coefficients], are_levels: bool = False) -> ZeroTest:
         """Test of the coefficients of each output of a component."""
-        smallest = min(map(p_value, outputs))
+        smallest = min(p_value(output, are_levels) for output in outputs)
         return cls(sum(map(degrees_of_freedom, outputs)), min(len(outputs) * smallest, 1.0))
 
 
@@ -437,7 +439,21 @@ def degrees_of_freedom(posterior: Coefficients) -> float:
     return float((1 - posterior.covariance.variances * posterior.precision).sum())
 
 
-def p_value(posterior: Coefficients) -> float:
+def p_value(posterior: Coefficients, are_levels: bool = False) -> float:
+    """P-value of the hypothesis that all coefficients are zero.
+
+    Of levels without order a rare one may carry all of the effect. There two tests are combined by
+    Cauchy's rule (Liu and Xie, 2020), of which one has nearly equal weights for all directions.
+    """
+    usual = _quadratic_test(posterior, DETECTABLE)
+    if not are_levels:
+        return usual
+    both = np.array([usual, _quadratic_test(posterior, DETECTABLE_OF_LEVELS)])
+    mean = (1 / np.tan(np.pi * both.clip(max=LARGEST_COMBINED))).mean()
+    return float(np.arctan2(1.0, mean) / np.pi)
+
+
+def _quadratic_test(posterior: Coefficients, detectable: float) -> float:
     """Probability of a Q at least as large if the component is zero; 1 without information."""
     if not len(posterior.mean):
         return 1.0
@@ -448,7 +464,7 @@ def p_value(posterior: Coefficients) -> float:
     if not kept.any():
         return 1.0
     a, vectors = a[kept], vectors[:, kept]
-    score, weights = (inverse @ posterior.mean) @ vectors, 1 / (a + a[-1] / DETECTABLE)
+    score, weights = (inverse @ posterior.mean) @ vectors, 1 / (a + a[-1] / detectable)
     spread = a * weights
     if posterior.robust is not None:
         scaled = (inverse @ vectors) * np.sqrt(weights)

@@ -99,7 +99,7 @@ def infer(
             rough = rough_variance(bags.rests[number], span.weights, trained)
             frozen = _frozen(problem, component, span, outputs, smooth[number], rough)
             posteriors[tuple(sorted(component))] = frozen
-            tests[tuple(sorted(component))] = ZeroTest.of(outputs)
+            tests[tuple(sorted(component))] = ZeroTest.of(outputs, are_levels(problem, [component]))
         limits.check(PURPOSE)
         joint = row_errors(models, bags.rests, bags.remainder, trained)
         arrays = [joint.errors, *(array for p in posteriors.values() for array in p.arrays)]
@@ -136,7 +136,14 @@ def joint_test(
         by_component = {tuple(sorted(s)): place for place, s in enumerate(solution.components)}
         numbers = [by_component[component] for component in tested]
         models = smooth_posteriors(problem, design, bags, limits, numbers)
-        return ZeroTest.of([model.joint(numbers) for model in models])
+        joint = [model.joint(numbers) for model in models]
+        return ZeroTest.of(joint, are_levels(problem, tested))
+
+
+def are_levels(problem: Problem, components: Sequence[Component]) -> bool:
+    """Whether components are main effects of levels without order."""
+    axes = problem.encoder.axes[1]
+    return all(len(s) == 1 and axes[s[0]].is_nominal for s in components)
 
 
 def better(
