@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, Rule, check_parameters, is_finite, one_of
 from tpnn.anova.components import Component
 from tpnn.anova.measure import part_of
+from tpnn.explain.contrast import node_shares
 from tpnn.explain.metrics.estimates import area_estimate
 from tpnn.export.sheets.tidy import cell_masses
 from tpnn.lifecycle.foreign.purified import purify
@@ -102,7 +102,7 @@ class Fairness:
         """
         check_parameters({"gap": gap}, {"gap": Rule("a finite number", is_finite, 0.0)})
         inside = self._inside(group, attribute)
-        pull = _pull(self.model, self.X, np.where(inside, 1 / inside.sum(), -1 / (~inside).sum()))
+        pull = _pull(self.model, self.X, inside)
         squares = [(d**2 * cell_masses(self.model.axes(s))).sum() for s, d in pull.items()]
         if not sum(squares):
             raise ValueError(
@@ -281,23 +281,16 @@ def _gap(values: FloatArray, inside: Any) -> float:
     return float(values[inside].mean() - values[~inside].mean())
 
 
-def _pull(model: AnovaModel, X: Any, weights: FloatArray) -> dict[Component, FloatArray]:
-    """Pure part of a_S / m_S for each component, where rows with these weights add up to a_S."""
+def _pull(model: AnovaModel, X: Any, inside: Any) -> dict[Component, FloatArray]:
+    """Pure part of a_S / m_S of each component; a_S is the share of the group less the others'."""
     columns = model.encoder.columns(model.encoder.read(X))
     pull = {}
     for component in model.components:
         axes = model.axes(component)
-        located = [axis.locate(columns[j]) for j, axis in zip(component, axes, strict=True)]
-        shape = tuple(axis.n_nodes + 2 for axis in axes)  # the null node, and a neighbour of it
-        sums = np.zeros(int(np.prod(shape)))
-        for corner in product((0, 1), repeat=len(axes)):
-            nodes = tuple(lower + up for (lower, _), up in zip(located, corner, strict=True))
-            shares = weights
-            for (_, fraction), up in zip(located, corner, strict=True):
-                shares = shares * (fraction if up else 1 - fraction)
-            sums += np.bincount(np.ravel_multi_index(nodes, shape), shares, minlength=len(sums))
-        inner = sums.reshape(shape)[tuple(slice(axis.n_nodes) for axis in axes)]
+        group, others = (
+            node_shares(axes, [columns[j][rows] for j in component]) for rows in (inside, ~inside)
+        )
         masses = cell_masses(axes)
-        ratio = np.divide(inner, masses, out=np.zeros_like(inner), where=masses > 0)
+        ratio = np.divide(group - others, masses, out=np.zeros(masses.shape), where=masses > 0)
         pull[component] = part_of(ratio, [axis.weights for axis in axes], range(len(axes)))
     return pull
