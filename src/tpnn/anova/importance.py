@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,31 @@ def importance_interval(
     masses = reduce(np.multiply.outer, weights)
     mean = table + posterior.units * (posterior.functions @ posterior.shifts)
     least, error = _signed_mean(np.sign(table) * masses[..., None], mean, posterior)
-    draws = [_drawn(masses, mean, posterior, seed) for seed in range(N_DRAWS // DRAWS_AT_ONCE)]
+    seeds = range(N_DRAWS // DRAWS_AT_ONCE)
+    draws = [_drawn(masses, mean, posterior, seed, _mean_size) for seed in seeds]
     upper = float(np.quantile(np.concatenate(draws), (1 + level) / 2))
     return min(unit * max(least - reach * error, 0.0), shown), max(unit * upper, shown)
+
+
+def variance_draws(
+    table: FloatArray, weights: Sequence[FloatArray], posterior: Uncertainty, unit: float, seed: int
+) -> FloatArray:
+    """E g^2 of draws of the truth g behind a grid f, (N_DRAWS,), in the square of a unit."""
+    table, posterior = table / unit, replace(posterior, units=posterior.units / unit)
+    masses = reduce(np.multiply.outer, weights)
+    mean = table + posterior.units * (posterior.functions @ posterior.shifts)
+    seeds = [(seed, number) for number in range(N_DRAWS // DRAWS_AT_ONCE)]
+    return np.concatenate([_drawn(masses, mean, posterior, each, _square) for each in seeds])
+
+
+def _mean_size(curves: FloatArray, rough: FloatArray) -> FloatArray:
+    """E|N(mean, v)| or a little more: exact where the mean is zero and where it is large."""
+    return np.asarray(np.sqrt(curves**2 + 2 / np.pi * rough))
+
+
+def _square(curves: FloatArray, rough: FloatArray) -> FloatArray:
+    """E N(mean, v)^2."""
+    return np.asarray(curves**2 + rough)
 
 
 def _signed_mean(
@@ -62,12 +85,14 @@ def _signed_mean(
     return float((signs * mean).sum(nodes).mean()), float(errors.mean())
 
 
-def _drawn(masses: FloatArray, mean: FloatArray, posterior: Uncertainty, seed: int) -> FloatArray:
-    """E|g| of some draws of the smooth part, in the mean over the rough part, (n_draws,).
-
-    Of a normal variable E|N(mean, v)| <= sqrt(mean^2 + 2 v / pi), which is exact where the mean is
-    zero and where it is large.
-    """
+def _drawn(
+    masses: FloatArray,
+    mean: FloatArray,
+    posterior: Uncertainty,
+    seed: Any,
+    size: Callable[[FloatArray, FloatArray], FloatArray],
+) -> FloatArray:
+    """Mean size of some draws of the smooth part, in the mean over the rough part, (n_draws,)."""
     rng, total = np.random.default_rng(seed), np.zeros(DRAWS_AT_ONCE)
     n_outputs = mean.shape[-1]
     for output in range(n_outputs):
@@ -75,6 +100,5 @@ def _drawn(masses: FloatArray, mean: FloatArray, posterior: Uncertainty, seed: i
         curves = posterior.functions @ (posterior.roots[output] @ normal) * posterior.units[output]
         curves += mean[..., output, None]
         rough = posterior.units[output] ** 2 * posterior.rough[..., output, None]
-        sizes = np.sqrt(curves**2 + 2 / np.pi * rough)
-        total += masses.ravel() @ sizes.reshape(masses.size, -1)
+        total += masses.ravel() @ size(curves, rough).reshape(masses.size, -1)
     return np.asarray(total / n_outputs)

@@ -12,15 +12,16 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import resolve_feature
+from tpnn.anova.importance import N_DRAWS, variance_draws
 from tpnn.anova.measure import product_mean
-from tpnn.anova.posterior import LEVEL
+from tpnn.anova.posterior import LEVEL, check_level
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain import plots
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.contrast import Contrast, contrast_of
 from tpnn.explain.contributions import Reason, contributions, reasons
-from tpnn.explain.response import DIFFERENCE, RAW, feature_value, is_factor, reference_row
+from tpnn.explain.response import DIFFERENCE, NO_BANDS, RAW, feature_value, is_factor, reference_row
 from tpnn.explain.strip import strip
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
@@ -35,6 +36,7 @@ from tpnn.table.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+SMALLEST_VARIANCE = 1e-300  # by which a constant can be divided
 Names = tuple[str, ...]
 Wanted = str | int | Sequence[str | int]  # a component as a user names it
 
@@ -227,6 +229,39 @@ class Explanation:
             (name,) = remainder_name(self.model.feature_names)
             indices[name] = SobolIndices(0.0, shares[name,], shares[name,])
         return dict(sorted(indices.items(), key=lambda item: -item[1].total))
+
+    def sobol_intervals(self, level: float = LEVEL) -> dict[str | Names, tuple[float, float]]:
+        """Intervals of the truth behind Sobol indices, from draws of the components' bands.
+
+        A tuple of names is a component, whose share ``sobol()`` has: of one feature its main index,
+        of two their index of second order. A name is a feature with its total index. Errors of
+        different components are taken to be independent, and the remainder and the distribution of
+        the features to be known. Like bands, intervals of 95 % may hold somewhat less.
+        """
+        check_level(level)
+        unit, draws = self._unit(), dict[Names, FloatArray]()
+        for place, names in enumerate(self.model.component_names):
+            posterior = self.model.evidence.posterior(place)
+            if posterior is None:
+                raise ValueError(NO_BANDS.format("sobol_intervals", "it"))
+            axes = self.model.axes(self.model.components.components[place])
+            weights, table = [axis.weights for axis in axes], self.model.tables[place]
+            draws[names] = variance_draws(table, weights, posterior.uncertainty(), unit, place)
+        shown = self.sobol()
+        for names in shown.keys() - draws.keys():  # that of the remainder
+            draws[names] = np.full(N_DRAWS, self._relative_variances()[names])
+        whole = sum(draws.values(), np.zeros(N_DRAWS)) + SMALLEST_VARIANCE
+        shares: dict[str | Names, FloatArray] = {names: draws[names] / whole for names in shown}
+        points = dict[str | Names, float](shown.items())
+        for name in self.model.feature_names:
+            points[name] = self.sobol_indices()[name].total
+            inside = [draws[names] for names in shown if name in names]
+            shares[name] = sum(inside, np.zeros(N_DRAWS)) / whole
+        return {
+            key: (min(float(low), points[key]), max(float(high), points[key]))
+            for key, drawn in shares.items()
+            for low, high in [np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])]
+        }
 
     def shap_values(self) -> Any:
         """Exact Shapley values of the raw score: phi_j = sum of ``f_S / |S|`` over S with j.
