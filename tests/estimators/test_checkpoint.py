@@ -70,7 +70,7 @@ def interrupt_after(n_states: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StatesOnDisk, "keep", keep_some)
 
 
-@pytest.mark.parametrize("n_states", [1, 4, 9])
+@pytest.mark.parametrize("n_states", [1, 2, 4])
 def test_an_interrupted_fit_is_resumed(
     n_states: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def test_components_as_features_of_another_model(table: Any) -> None:
     model = TPNNRegressor(**QUICK).set_output(transform="pandas").fit(X, y)
     components = model.transform(X)
     assert list(components.columns[:4]) == list(X.columns)
-    assert "smooth x skewed" in components.columns
+    assert any(" x " in name for name in components.columns)
     total = model.intercept_ + components.to_numpy().sum(axis=1)
     assert total + model.model_.remainder_scores(X) == pytest.approx(model.predict(X))
     assert make_pipeline(clone(model), LinearRegression()).fit(X, y).score(X, y) > 0.8

@@ -58,7 +58,7 @@ def test_a_failed_refit_leaves_the_old_fit(
     old = {name: value for name, value in vars(model).items() if name.endswith("_")}
     parameters, bad_target = FAILURES[failure]
     if failure == "the solver":
-        monkeypatch.setattr(Grow, "solve", fail)
+        monkeypatch.setattr(Grow, "_solve_lower", fail)
     with pytest.raises((RuntimeError, ValueError)):
         model.set_params(**parameters).fit(X, target if bad_target is None else bad_target)
     assert {name: vars(model)[name] for name in vars(model) if name.endswith("_")} == old

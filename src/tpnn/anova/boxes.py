@@ -58,7 +58,7 @@ class Boxes:
         is_first = np.ones(len(asked), bool)
         is_first[1:] = (leaves[1:] != leaves[:-1]) | (asked[1:] != asked[:-1])
         firsts = np.flatnonzero(is_first)
-        slots, examples = _alike(questions, sides, firsts)
+        slots, examples = _alike(asked, questions, sides, firsts)
         counts = np.bincount(leaves[is_first], minlength=len(trees.values))
         begins = firsts[examples]
         ends = np.append(firsts[1:], len(questions))[examples]
@@ -254,9 +254,9 @@ def _scrambled(numbers: Int32Array) -> NDArray[np.uint64]:
 
 
 def _alike(
-    questions: Int32Array, sides: BoolArray, firsts: IntArray
+    asked: Int32Array, questions: Int32Array, sides: BoolArray, firsts: IntArray
 ) -> tuple[Int32Array, IntArray]:
-    """Interval of each slot, and a slot of each interval.
+    """Interval of each slot, and a slot of each interval; intervals are in the order of features.
 
     Slots with the same answers to the same questions share an interval.
     """
@@ -264,24 +264,34 @@ def _alike(
         return np.zeros(0, np.int32), np.zeros(0, np.intp)
     keys = np.add.reduceat(_scrambled(2 * questions + sides), firsts)
     _, examples, slots = np.unique(keys, return_index=True, return_inverse=True)
-    return slots.astype(np.int32), examples
+    order = np.argsort(asked[firsts[examples]], kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return rank[slots], examples[order]
 
 
 def _members(
     trees: Trees, questions: Int32Array, sides: BoolArray, steps: tuple[IntArray, IntArray]
 ) -> BoolArray:
-    """Codes that give all answers from the first step of each interval to its last, flat."""
+    """Codes that give all answers from the first step of each interval to its last, flat.
+
+    Intervals are in the order of their features.
+    """
     begins, ends = steps
-    sizes = trees.sizes[questions[begins]]
-    inside, firsts = np.ones(int(sizes.sum()), np.bool_), np.cumsum(sizes) - sizes
-    for step in range(int((ends - begins).max(initial=0))):
-        some = np.flatnonzero(ends - begins > step)
-        answered, n_codes = begins[some] + step, sizes[some]
-        code = np.arange(int(n_codes.sum())) - np.repeat(np.cumsum(n_codes) - n_codes, n_codes)
-        right = trees.right[np.repeat(trees.starts[questions[answered]], n_codes) + code]
-        place = np.repeat(firsts[some], n_codes) + code
-        inside[place] &= right == np.repeat(sides[answered], n_codes)
-    return inside
+    places, parts = np.zeros(len(trees.asked), np.intp), [np.zeros(0, np.bool_)]
+    asked = trees.asked[questions[begins]]
+    for feature, (about_it, right) in trees.by_feature.items():
+        places[about_it] = np.arange(len(about_it))
+        own = slice(*np.searchsorted(asked, [feature, feature + 1]))
+        first, n_steps = begins[own], (ends - begins)[own]
+        inside = np.ones((len(first), right.shape[1]), np.bool_)
+        for step in range(int(n_steps.max(initial=0))):
+            some = np.flatnonzero(n_steps > step)
+            answered = first[some] + step
+            goes_right = right[places[questions[answered]]]
+            inside[some] &= goes_right == sides[answered, None]
+        parts.append(inside.reshape(-1))
+    return np.concatenate(parts)
 
 
 PAIRS_PER_STEP = 1 << 18  # of trees and rows

@@ -153,12 +153,12 @@ class Trees:
     def _answers(self, codes: Codes, n_rows: int) -> BoolArray:
         """Whether each row goes right at each question, (n_questions, n_rows)."""
         answers = np.empty((len(self.asked), n_rows), np.bool_)
-        for feature, (questions, right) in self._by_feature.items():
+        for feature, (questions, right) in self.by_feature.items():
             answers[questions] = right.take(codes[feature], 1)
         return answers
 
     @cached_property
-    def _by_feature(self) -> dict[int, tuple[IntArray, BoolArray]]:
+    def by_feature(self) -> dict[int, tuple[IntArray, BoolArray]]:
         """Questions about each feature, and which of its codes go right, (n_asked, n_codes)."""
         found = {}
         for feature in self.used:

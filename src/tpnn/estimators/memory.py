@@ -18,7 +18,7 @@ from tpnn.table.files.source import Source
 from tpnn.table.table import Table
 
 # Fitted to what fits to tables of 17 shapes needed, with targets that had some noise.
-BYTES_AT_LEAST = 100e6  # compiled code, and what does not depend on the table
+BYTES_AT_LEAST = 60e6  # compiled code, and what does not depend on the table
 BYTES_PER_LANE = 80  # of a row: its weights, slopes and scores in a bag, for one output
 BYTES_PER_VALUE = 8  # of a row, with its codes
 BYTES_PER_DEEP_FEATURE, ROWS_OF_ALL_BOXES = 2e6, 10_000  # of deep trees and their boxes

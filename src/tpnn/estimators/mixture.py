@@ -25,10 +25,9 @@ from tpnn.anova.core import CoreRules, core_of, variances
 from tpnn.anova.trees import Trees, joined
 from tpnn.estimators.inputs import Settings
 from tpnn.model.model import AnovaModel
-from tpnn.model.remainder import Remainder, measured
+from tpnn.model.remainder import N_CANDIDATES, Remainder, axes_of_sets, measured
 from tpnn.search.select import KEEP_ALL, HeldOut, ranking
 from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
-from tpnn.solvers.problem.rows import in_lanes
 from tpnn.solvers.solution import Event, Limits, NoProgress, Progress, Solution, Stopwatch
 from tpnn.solvers.solver import DeepBag
 from tpnn.table.axis import Axis
@@ -53,7 +52,8 @@ class DeepPart:
     share: float  # of the trees in the mixture
     constants: FloatArray  # (n_bags * K,): mean of the trees, without the share
     tables: Mapping[Component, FloatArray]  # (M_1, ..., M_d, n_bags * K), likewise
-    sizes: Mapping[Component, float]  # variances of the components of the trees, largest first
+    others: Mapping[Component, FloatArray]  # likewise: the largest sets of features beyond the core
+    raw: FloatArray  # (n, K): mean over the bags of the trees on the rows, likewise
     worth: float  # relative rise of the held-out loss without the remainder
 
 
@@ -103,7 +103,7 @@ class Mixture:
         self.clock.lap("core")
         lower = ComponentSet(tuple(s for s in core if len(s) <= 2))
         whole = self.problem.with_components(lower)
-        fitted = solver.solve(whole, self.limits, self.progress)
+        fitted = solver.solve_core(whole, self.limits, self.progress)
         self.clock.lap("solve")
         problem = self.problem.with_components(core)
         with ONE_BLAS_THREAD:
@@ -162,17 +162,20 @@ class Mixture:
     ) -> tuple[Problem, Solution, DeepPart | None]:
         """Mix the fitted core and the trees by what held-out rows say."""
         began = time.monotonic()
-        constants, tables = self._read(problem, boxes)
+        others = [s for s in sizes if s not in problem.components][:N_CANDIDATES]
+        constants, tables = self._read(problem.ordered + others, boxes)
         fit = padded(problem, fitted)
         core = replace(
-            fit, intercepts=constants + deep_constants(problem), tables=list(tables.values())
-        )
-        rest = self._rest(problem, core, bags)
+            fit, intercepts=constants + deep_constants(problem),
+            tables=[tables[s] for s in problem.ordered],
+        )  # fmt: skip
+        rest, raw = self._rest(problem, core, bags)
         whole = Candidates(problem, fit, replace(core, remainder=rest))
         alone = Candidates(problem, fit, core)
         (share, best), (share_alone, best_alone) = whole.best(), alone.best()
         part = DeepPart(
-            trees=list(trees), share=1 - share, constants=constants, tables=tables, sizes=sizes,
+            trees=list(trees), share=1 - share, constants=constants, raw=raw,
+            tables={s: tables[s] for s in problem.ordered}, others={s: tables[s] for s in others},
             worth=(alone.loss(share) - best) / max(abs(best), SMALLEST_LOSS),
         )  # fmt: skip
         if self._keeps(whole.at(share), alone.at(share_alone), part):
@@ -199,16 +202,17 @@ class Mixture:
         return rise > max(error, SMALLEST_WORTH * abs(whole.loss))
 
     def _read(
-        self, problem: Problem, boxes: Sequence[Boxes]
+        self, components: Sequence[Component], boxes: Sequence[Boxes]
     ) -> tuple[FloatArray, dict[Component, FloatArray]]:
-        """Read the core off the trees: constants (n_bags * K,), grids (M_1, ..., n_bags * K)."""
-        number = {feature: place for place, feature in enumerate(problem.features)}
-        wanted = [tuple(number[feature] for feature in s) for s in problem.ordered]
+        """Read components off the trees: constants (n_bags * K,), grids (M_1, ..., n_bags * K)."""
+        number = {feature: place for place, feature in enumerate(self.problem.features)}
+        wanted = [tuple(number[feature] for feature in s) for s in components]
+        axes = axes_of_sets(self._axes)
 
         with self.limits.workers() as workers:
-            by_bag = workers.map(lambda bag: bag.components(wanted, self._axes), boxes)
+            by_bag = workers.map(lambda bag: bag.components(wanted, axes), boxes)
         constants = np.concatenate([constant for constant, _ in by_bag])
-        pairs = zip(problem.ordered, wanted, strict=True)
+        pairs = zip(components, wanted, strict=True)
         tables = {s: np.concatenate([grids[w] for _, grids in by_bag], -1) for s, w in pairs}
         return constants, tables
 
@@ -222,21 +226,28 @@ class Mixture:
         features = self.problem.features
         return {d: [axes[j] for j in features] for d, axes in self.problem.encoder.axes.items()}
 
-    def _rest(self, problem: Problem, core: Solution, bags: Sequence[DeepBag]) -> Float32Array:
-        """Trees less their part in the core, on all rows in all bags, (n, n_bags * K)."""
+    def _rest(
+        self, problem: Problem, core: Solution, bags: Sequence[DeepBag]
+    ) -> tuple[Float32Array, FloatArray]:
+        """Trees less their part in the core, on all rows in all bags (n, n_bags * K).
+
+        The second array (n, K) is the mean of the trees over the bags.
+        """
         n_rows, solver = len(problem.rows.y), self.settings.solver
-        rest = problem.codes.shelf.empty((n_rows, len(core.intercepts)), np.float32)
+        shelf, n_outputs = problem.codes.shelf, problem.objective.n_outputs
+        rest = shelf.empty((n_rows, len(core.intercepts)), np.float32)
+        mean = shelf.empty((n_rows, n_outputs), np.float64)
 
         def fill(block: tuple[int, int]) -> None:
             rows = slice(*block)
             raw = np.hstack([solver.deep_scores(problem, bag, rows) for bag in bags])
-            raw += deep_constants(problem)
-            raw += in_lanes(problem.rows.offset[rows], raw.shape[1])
             rest[rows] = raw - problem.raw_scores(core, rows)
+            mean[rows] = problem.by_output(raw).mean(-2) - problem.best_constant
+            mean[rows] -= problem.rows.offset[rows]
 
         with self.limits.workers() as workers:
             workers.map(fill, split(n_rows, ROWS_PER_BLOCK))
-        return rest
+        return rest, mean
 
 
 class Candidates:
@@ -351,23 +362,38 @@ def moved(problem: Problem, better: Solution, solution: Solution) -> Solution:
 
 def with_remainder(model: AnovaModel, problem: Problem, part: DeepPart) -> AnovaModel:
     """Model with the part of deep trees that its components do not hold."""
-    n_bags, couples = problem.n_bags, problem.objective.couples_outputs
-    trees = joined(part.trees)
-    values = trees.values - trees.values.mean(1, keepdims=True) if couples else trees.values
-    factor = part.share * problem.scale
-    trees = replace(trees, values=values * (factor / n_bags))
-    tables = {}
-    for component, table in part.tables.items():
-        axes = np.argsort(component)
-        by_bag = problem.by_output(table.transpose(*axes, -1))
-        tables[tuple(sorted(component))] = factor * by_bag.mean(-2)
+    trees, factor = joined(part.trees), part.share * problem.scale
+    values = _centred(trees.values, problem) * (factor / problem.n_bags)
     constants = factor * problem.by_output(part.constants).mean(0)
+    held = _on_axes(part.tables, problem, factor)
     remainder = Remainder(
-        trees=trees,
+        trees=replace(trees, values=values),
         constants=np.broadcast_to(constants, len(model.intercepts)).copy(),
         components=model.components,
-        tables=tuple(tables[s] for s in model.components),
+        tables=tuple(held[s] for s in model.components),
         share=0.0,
         worth=float(part.worth),
     )
-    return measured(replace(model, remainder=remainder), part.sizes)
+    sets = axes_of_sets(problem.encoder.axes), _on_axes(part.others, problem, factor)
+    return measured(replace(model, remainder=remainder), sets=sets)
+
+
+def tree_scores(problem: Problem, part: DeepPart | None) -> FloatArray | None:
+    """Part of the trees of a remainder in the raw scores (n, K) of the rows; None without one."""
+    return None if part is None else part.share * problem.scale * _centred(part.raw, problem)
+
+
+def _centred(values: FloatArray, problem: Problem) -> FloatArray:
+    """Values (..., K) of trees; outputs that depend on each other sum to zero."""
+    return values - values.mean(1, keepdims=True) if problem.objective.couples_outputs else values
+
+
+def _on_axes(
+    tables: Mapping[Component, FloatArray], problem: Problem, factor: FloatArray
+) -> dict[Component, FloatArray]:
+    """Tables (M_1, ..., n_bags * K) times a factor (K,), mean over the bags; features increase."""
+    means = {}
+    for component, table in tables.items():
+        by_bag = problem.by_output(table.transpose(*np.argsort(component), -1))
+        means[tuple(sorted(component))] = factor * by_bag.mean(-2)
+    return means

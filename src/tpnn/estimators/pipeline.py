@@ -29,7 +29,7 @@ from tpnn.anova.shapes import LINEAR, WRAPPED, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
-from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, moved, with_remainder
+from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, moved, tree_scores, with_remainder
 from tpnn.estimators.quality import quality_event
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
@@ -534,7 +534,7 @@ def finished(solved: Solved, task: Task, has_bands: bool, clock: Stopwatch) -> A
     clock.lap("freeze")
     model = unpenalised(constrained(model, problem), problem, task.objective)
     clock.lap("constrain")
-    model = pruned(balanced(model, problem))
+    model = pruned(balanced(model, problem, tree_scores(problem, solved.deep)))
     clock.lap("balance")
     if has_bands:
         model = calibrated(model, problem, solved.solution, solved.row_errors)

@@ -240,32 +240,49 @@ def weighted_parts(model: AnovaModel) -> list[tuple[tuple[str, ...], FloatArray,
     return parts
 
 
-def measured(model: AnovaModel, candidates: Iterable[Component] | None = None) -> AnovaModel:
+def axes_of_sets(axes: Axes) -> dict[int, Sequence[Axis]]:
+    """Axes on which sets of features are read; orders of no component are coarse."""
+    coarse = [axis.coarsened(COARSE_NODES) for axis in axes[1]]
+    return {d: axes.get(d, coarse) for d in range(1, LARGEST_ORDER + 1)}
+
+
+def measured(
+    model: AnovaModel,
+    candidates: Iterable[Component] | None = None,
+    sets: tuple[Axes, Mapping[Component, FloatArray]] | None = None,
+) -> AnovaModel:
     """Model whose remainder knows its share of the variance, and its largest sets of features.
 
     The sets are the largest of the candidates, whose features increase, that are no components of
-    the model. By default these are the sets that were the largest before.
+    the model. By default these are the sets that were the largest before. Who has read ``sets`` off
+    the trees passes them, with their axes.
     """
     remainder, names = model.remainder, model.feature_names
     if remainder is None:
         return model
     if candidates is None:
         candidates = [tuple(map(names.index, each.features)) for each in remainder.largest]
+    axes, grids = sets or _read_sets(model, remainder, candidates)
     parts = weighted_parts(model)
     unit = max(float(np.abs(values).max()) for _, values, _ in parts) or 1.0
     variances = [variance(values, masses, unit) for _, values, masses in parts]
-    total, known = sum(variances) or 1.0, set(model.components)
-    wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
-    coarse = [axis.coarsened(COARSE_NODES) for axis in model.encoder.axes[1]]
-    axes = {d: model.encoder.axes.get(d, coarse) for d in range(1, LARGEST_ORDER + 1)}
-    _, grids = remainder.boxes.components(wanted, axes)
-    sets = [
+    total = sum(variances) or 1.0
+    found = [
         RemainderSet(
             tuple(names[j] for j in s),
             variance(grid, [axes[len(s)][j].weights for j in s], unit) / total,
         )
         for s, grid in grids.items()
     ]
-    largest = sorted(sets, key=lambda each: -each.share)[:N_LARGEST]
+    largest = sorted(found, key=lambda each: -each.share)[:N_LARGEST]
     share = variances[-1] / total
     return replace(model, remainder=replace(remainder, share=share, largest=tuple(largest)))
+
+
+def _read_sets(
+    model: AnovaModel, remainder: Remainder, candidates: Iterable[Component]
+) -> tuple[Axes, dict[Component, FloatArray]]:
+    """Axes and grids of the first candidates that are no components of a model."""
+    known, axes = set(model.components), axes_of_sets(model.encoder.axes)
+    wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
+    return axes, remainder.boxes.components(wanted, axes)[1]

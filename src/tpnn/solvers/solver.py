@@ -55,6 +55,9 @@ class Solver(Protocol):
     ) -> Solution:
         """Fit the components of a problem; ``initial`` is a solution that lacks some of them."""
 
+    def solve_core(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+        """Fit the main effects and pairs of a problem, to be mixed with deep trees."""
+
     def grow_deep(
         self,
         problem: Problem,
@@ -69,7 +72,7 @@ class Solver(Protocol):
         """Trees of each bag, whose questions are about values."""
 
     def deep_scores(self, problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
-        """Raw scores (n, K) of the trees of a bag on some rows, without constant and offset."""
+        """Raw scores (n, K) of the trees of a bag on some rows, with constant and offset."""
 
     def judge(
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits

@@ -14,9 +14,12 @@ from tpnn.anova.components import InteractionRules
 from tpnn.anova.trees import TreeFeature
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.solvers.grow.deep import (
+    FEW_CODES,
+    FEWEST_ROWS_OF_MANY_CODES,
     LEVEL_PRIOR_ROWS,
     DeepBag,
     DeepGrowth,
+    _drawn,
     as_trees,
     goes_right,
     level_codes,
@@ -98,17 +101,17 @@ def bags(problem: Problem) -> list[DeepBag]:
 
 def test_missing_values_come_before_all_numbers() -> None:
     axis = Axis(np.arange(4.0), np.ones(5) / 5, has_missing=True)
-    codes = ordered_codes(axis)
+    codes = ordered_codes(axis, MOST_CODES)
     assert codes[axis.missing] == 0
     assert codes[axis.regular].tolist() == [1, 2, 3, 4]
-    assert ordered_codes(Axis(np.arange(4.0), np.ones(4) / 4)).tolist() == [0, 1, 2, 3]
+    assert ordered_codes(Axis(np.arange(4.0), np.ones(4) / 4), MOST_CODES).tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("has_missing", [False, True])
 def test_many_numbers_share_codes_of_one_byte(has_missing: bool) -> None:
     masses = np.ones(1000 + has_missing) / (1000 + has_missing)
     axis = Axis(np.arange(1000.0), masses, has_missing=has_missing)
-    codes = ordered_codes(axis)
+    codes = ordered_codes(axis, MOST_CODES)
     regular = codes[axis.regular].astype(int)
     assert codes.dtype == np.uint8
     assert set(np.diff(regular)) == {0, 1}
@@ -174,6 +177,25 @@ def test_levels_are_sorted_once_for_each_output(
     assert (names.count("level"), names.count("either"), names.count("few")) == (count, 1, 1)
 
 
+def test_columns_of_few_rows_have_few_codes(problem: Problem) -> None:
+    assert len(problem.rows.y) < FEWEST_ROWS_OF_MANY_CODES
+    few, many = growth_of(problem)._ordered, problem.encoder.axes[1]
+    for feature, codes in few.items():
+        assert codes.max() < FEW_CODES
+        assert np.array_equal(codes, ordered_codes(many[feature], FEW_CODES))
+
+
+def test_a_tree_asks_about_the_columns_that_it_drew(problem: Problem) -> None:
+    """Each tree draws a share of the columns anew, and each column is drawn equally often."""
+    n_columns, count = 12, 9
+    drawn = [_drawn(n_columns, count, np.uint64(seed)) for seed in range(2_000)]
+    assert all(len(set(some.tolist())) == count for some in drawn)
+    assert all((np.diff(some) > 0).all() for some in drawn)
+    shares = np.bincount(np.concatenate(drawn), minlength=n_columns) / len(drawn)
+    assert np.abs(shares - count / n_columns).max() < 0.05
+    assert np.array_equal(_drawn(5, 5, np.uint64(1)), np.arange(5))
+
+
 # Growth
 
 
@@ -182,6 +204,18 @@ def by_hand(problem: Problem, bag: DeepBag, number: int) -> float:
     raw = raw_scores(problem, bag, slice(None))[:, 0] + problem.best_constant[0]
     weights = problem.rows.validation[:, number].astype(float)
     return float(weights @ (0.5 * (problem.rows.y[:, 0] - raw) ** 2))
+
+
+def test_a_bag_knows_the_raw_scores_of_all_rows(problem: Problem) -> None:
+    """They are the constant, the offset and the trees, also on rows that are on neither side."""
+    rows, without = problem.rows, np.arange(5)
+    sides = {name: getattr(rows, name).copy() for name in ("training", "validation")}
+    for side in sides.values():
+        side[without] = 0.0
+    lighter = replace(problem, rows=replace(rows, **sides))
+    for bag in growth_of(lighter).grow():
+        expected = raw_scores(lighter, bag, slice(None)) + problem.best_constant + rows.offset
+        assert np.allclose(bag.raw, expected, rtol=0, atol=1e-12)
 
 
 def test_the_loss_of_a_bag_is_that_of_its_held_out_rows(problem: Problem, bags: Any) -> None:
@@ -237,13 +271,13 @@ def test_bags_differ(bags: Any) -> None:
 
 
 def test_kinds_of_trees_take_turns_and_their_steps_grow(problem: Problem) -> None:
-    """Steps at their bound are the rate, which is twice as large after 300 trees."""
+    """Steps at their bound are the rate, which is twice as large after 150 trees."""
     bound = 1e-4
     rules = tuple(each._replace(largest_step=bound) for each in BOTH)
     bag = growth_of(problem, tree_rules=rules, max_rounds=30, patience=30).grow()[0]
     assert len(bag.trees) == 30
     for number, tree in enumerate(bag.trees):
-        assert np.abs(tree.values).max() == pytest.approx(bound * RATE * (1 + number / 300))
+        assert np.abs(tree.values).max() == pytest.approx(bound * RATE * (1 + number / 150))
         levels = [slice((1 << d) - 1, (2 << d) - 1) for d in range(4)]
         shared = [len(set(zip(tree.columns[some], tree.cuts[some], strict=True))) == 1
                   for some in levels]  # fmt: skip

@@ -8,6 +8,7 @@ they say about the targets of the bag's own training rows.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,9 @@ NOTES = {2: "pairs", 3: "triples"}  # what the history of the fit calls an order
 LEVEL_PRIOR_ROWS = 10.0  # rows of average target that a level is mixed with before it is ranked
 MOST_LEVEL_ORDERS = 3  # of one feature: levels are sorted once for each output, but no more often
 MOST_DEEP_ROWS = 250_000  # more rows hardly choose better questions
-TREES_UNTIL_TWICE_THE_RATE = 300
+TREES_UNTIL_TWICE_THE_RATE, OF_HIGHER_ORDERS = 150, 300
+TREE_SHARE, FEWEST_COLUMNS = 0.75, 8  # of the columns, that one tree may ask about
+FEWEST_ROWS_OF_MANY_CODES, FEW_CODES = 10_000, 128  # of fewer rows, columns have fewer codes
 SEEDS_PER_BAG = 1 << 32
 SMALLEST_MAJORITY = 1e-9  # of the mass beyond one half; less is rounding
 
@@ -71,6 +74,7 @@ class DeepBag:
     columns: Columns
     trees: list[Tree]
     losses: list[float]  # of the held-out rows, before the first tree and after each
+    raw: FloatArray  # (n, K): raw scores of all rows among which the trees grew
 
     @property
     def loss(self) -> float:
@@ -113,6 +117,8 @@ class DeepGrowth:
     patience: int  # trees without a lower held-out loss after which a bag stops
     features: Sequence[int]  # in canonical order, those that trees may ask about
     meetings: Meetings = ANY_MEETINGS
+    tree_share: float = TREE_SHARE  # of the columns, that one tree may ask about
+    until_twice: int = TREES_UNTIL_TWICE_THE_RATE
     order: int = 1  # whose nodes the trees cut between
     start: FloatArray | None = None  # (n_bags, n, K): raw scores; by default the best constant
     note: str = "deep trees"
@@ -137,6 +143,8 @@ class DeepGrowth:
             ),
             meetings=meetings_within(components),
             features=[feature for feature in self.features if feature in used],
+            tree_share=1.0,
+            until_twice=OF_HIGHER_ORDERS,
             order=order,
             start=start,
             note=NOTES.get(order, f"order {order}"),
@@ -155,18 +163,23 @@ class DeepGrowth:
     @cached_property
     def _ordered(self) -> dict[int, CodeArray]:
         """Codes of the nodes of features with an order, which all bags share."""
-        axes = self.problem.encoder.axes[self.order]
-        return {j: ordered_codes(axes[j]) for j in self.features if not axes[j].is_nominal}
+        axes, n_rows = self.problem.encoder.axes[self.order], len(self.problem.rows.y)
+        most = MOST_CODES if n_rows >= FEWEST_ROWS_OF_MANY_CODES else FEW_CODES
+        return {j: ordered_codes(axes[j], most) for j in self.features if not axes[j].is_nominal}
 
     def _side(self, bag: int, weights: RealArray) -> tuple[IntArray, Side]:
         """Rows with a positive weight (n,), in double precision and without codes."""
         rows, where = self.problem.rows, np.flatnonzero(weights)
         y, masses = rows.y[where].astype(np.float64), weights[where, None].astype(np.float64)
+        return where, Side((), y, masses, self._start(bag, where))
+
+    def _start(self, bag: int, rows: IntArray) -> FloatArray:
+        """Raw scores (n, K) of some rows before the first tree."""
         if self.start is not None:
-            return where, Side((), y, masses, self.start[bag][where])
-        constants = np.broadcast_to(self.problem.best_constant, (len(where), self._n_outputs))
-        raw = np.ascontiguousarray(rows.offset[where].astype(np.float64) + constants)
-        return where, Side((), y, masses, raw)
+            return np.asarray(self.start[bag][rows])
+        raw: FloatArray = np.empty((len(rows), self._n_outputs))
+        raw[:] = self.problem.rows.offset[rows] + self.problem.best_constant
+        return raw
 
     @property
     def _n_outputs(self) -> int:
@@ -182,37 +195,43 @@ class DeepGrowth:
         codes, held_codes = columns.coded(nodes, where), columns.coded(nodes, held_where)
         n_slots = 1 << max(max(rules.depth for rules in self.tree_rules) - 1, 0)
         widest = int(columns.sizes.max(initial=1))
-        space = np.empty((2, n_slots, len(codes), self._n_outputs, widest), np.int64)
+        n_drawn = min(max(math.ceil(self.tree_share * len(codes)), FEWEST_COLUMNS), len(codes))
+        space = np.empty((2, n_slots, n_drawn, self._n_outputs, widest), np.int64)
         leaf_of = np.zeros(len(where), np.int32)
         seed = np.uint64(self.problem.seed * SEEDS_PER_BAG + bag * self.max_rounds)
         stopping, trees = EarlyStopping(1, self.patience), list[Tree]()
         losses, n_best = [held_out_loss(objective, held_out, held_out.raw)], 0
+        best = training.raw.copy(), held_out.raw.copy()
         stopping.update(np.array(losses), 0)
         while len(trees) < self.max_rounds and not (stopping.has_stalled or self._must_end):
             if trees:
                 residual, hessian = self._slopes(training)
             tree_seed = np.uint64(scrambled(seed + np.uint64(len(trees))))
-            tree = Tree(
-                *grow_tree(
-                    codes, columns.sizes, columns.features, self.meetings, residual, hessian,
-                    self._rules_of(len(trees)), WEIGHTS, tree_seed, space, leaf_of,
-                )
+            some = _drawn(len(codes), n_drawn, tree_seed)
+            asked, cuts, values = grow_tree(
+                codes[some], columns.sizes[some], columns.features[some], self.meetings,
+                residual, hessian, self._rules_of(len(trees)), WEIGHTS, tree_seed, space, leaf_of,
             )  # fmt: skip
-            if not len(tree.columns):
+            if not len(asked):
                 break
-            trees.append(tree)
+            trees.append(tree := Tree(some[asked], cuts, values))
             add_leaves(tree.values, leaf_of, training.raw)
             add_tree(held_codes, *tree, held_out.raw)
             losses.append(held_out_loss(objective, held_out, held_out.raw))
             if stopping.update(np.array(losses[-1:]), len(trees))[0]:
-                n_best = len(trees)
+                n_best, best[0][:], best[1][:] = len(trees), training.raw, held_out.raw
         self._tell(bag, n_best, losses[n_best], began)
-        return DeepBag(columns, trees[:n_best], losses[: n_best + 1])
+        raw = np.full((len(rows.y), self._n_outputs), np.nan)
+        raw[where], raw[held_where] = best
+        found = DeepBag(columns, trees[:n_best], losses[: n_best + 1], raw)
+        others = np.flatnonzero(np.isnan(raw[:, 0]))  # rows without weight
+        raw[others] = self._start(bag, others) + raw_scores(self.problem, found, others, self.order)
+        return found
 
     def _rules_of(self, tree: int) -> TreeRules:
         """Rules of the tree with a number: where many trees are needed, their steps grow."""
         rules = self.tree_rules[tree % len(self.tree_rules)]
-        return rules._replace(rate=rules.rate * (1 + tree / TREES_UNTIL_TWICE_THE_RATE))
+        return rules._replace(rate=rules.rate * (1 + tree / self.until_twice))
 
     @property
     def _must_end(self) -> bool:
@@ -258,13 +277,19 @@ class DeepGrowth:
         return Columns(np.array(features, np.intp), tuple(codes), sizes)
 
 
-def ordered_codes(axis: Axis) -> CodeArray:
+def _drawn(n: int, count: int, seed: np.uint64) -> IntArray:
+    """Draw some of n columns, which stay in their order."""
+    keys = scrambled(seed + np.arange(n, dtype=np.uint64))
+    return np.sort(np.argsort(keys, kind="stable")[:count])
+
+
+def ordered_codes(axis: Axis, most: int) -> CodeArray:
     """Code of every node of an axis with an order: missing values come first.
 
-    >>> ordered_codes(Axis(np.arange(2.0), np.ones(3) / 3, has_missing=True))
+    >>> ordered_codes(Axis(np.arange(2.0), np.ones(3) / 3, has_missing=True), 256)
     array([1, 2, 0], dtype=uint8)
     """
-    coarse = axis.coarsened(MOST_CODES - axis.has_missing)
+    coarse = axis.coarsened(most - axis.has_missing)
     codes = coarse.codes(axis.numbers) + axis.has_missing
     codes[axis.missing] = 0
     return codes.astype(np.uint8)

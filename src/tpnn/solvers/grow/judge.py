@@ -14,7 +14,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, canonical
-from tpnn.solvers.grow.deep import DeepBag, DeepGrowth, raw_scores
+from tpnn.solvers.grow.deep import DeepBag, DeepGrowth
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution, Verdict
 
@@ -42,10 +42,7 @@ class Judge:
             self.growth.within(components, start).grow(self.n_judging)
             for components in (self.candidates, subsets(self.candidates, self.problem))
         ]
-        losses = [
-            self._losses(bags, start, len(self.candidates[0]) - place)
-            for place, bags in enumerate(grown)
-        ]
+        losses = [self._losses(bags) for bags in grown]
         differences = losses[0] - losses[1]
         change = float(differences.sum())
         weights = self.problem.rows.validation[:, : self.n_judging].mean(1)
@@ -69,18 +66,14 @@ class Judge:
                 falls[index[asked]] += fall
         return falls
 
-    def _losses(self, bags: Sequence[DeepBag], start: FloatArray, order: int) -> FloatArray:
+    def _losses(self, bags: Sequence[DeepBag]) -> FloatArray:
         """Weighted loss of each row (n,) where it is held out, mean over the bags."""
-        rows, objective, losses = (
-            self.problem.rows,
-            self.problem.objective,
-            np.zeros(start.shape[1]),
-        )
+        rows, objective = self.problem.rows, self.problem.objective
+        losses = np.zeros(len(rows.y))
         for number, bag in enumerate(bags):
             where = np.flatnonzero(rows.validation[:, number])
-            raw = start[number][where] + raw_scores(self.problem, bag, where, order)
             y, weights = rows.y[where].astype(np.float64), rows.validation[where, number, None]
-            own = objective.losses(y, raw, weights.astype(np.float64)) * weights
+            own = objective.losses(y, bag.raw[where], weights.astype(np.float64)) * weights
             losses[where] += own[:, 0] / len(bags)
         return losses
 

@@ -38,7 +38,7 @@ GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
 OBLIVIOUS_TREE = TreeRules(
-    depth=6, is_oblivious=True, most_features=6, rate=0.1, ridge=1.0, column_share=0.5,
+    depth=6, is_oblivious=True, most_features=6, rate=0.1, ridge=1.0, column_share=2 / 3,
     largest_step=np.inf,
 )  # fmt: skip
 DEEP_TREES = OBLIVIOUS_TREE, OBLIVIOUS_TREE._replace(depth=5, is_oblivious=False)  # in turns
@@ -62,9 +62,10 @@ class Grow(BaseEstimator):
     growth : {"auto", "smooth", "none"}, default="auto"
         Where growth starts. "auto" grows every bag both from zero and from a smooth ridge fit, and
         mixes the two to minimise the held-out loss (large problems grow from zero only, multiclass
-        problems twice from the smooth fit). "smooth" grows from the smooth fit only. "none" keeps
-        the smooth fit as it is. In this order, components become smoother and more stable under
-        resampling of the rows, and sharp surfaces become less accurate.
+        problems twice from the smooth fit, and the core beside deep trees from it once). "smooth"
+        grows from the smooth fit only. "none" keeps the smooth fit as it is. In this order,
+        components become smoother and more stable under resampling of the rows, and sharp surfaces
+        become less accurate.
     l2 : float or "auto", default="auto"
         Ridge penalty of the smooth fit, as a share of the rows; "auto" is worth 3 rows and, for
         main effects, more where the evidence asks for it. Raise it when correlated features get
@@ -194,8 +195,11 @@ class Grow(BaseEstimator):
         return as_trees(problem, bags)
 
     def deep_scores(self, problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
-        """Raw scores (n, K) of the trees of a bag on some rows, without constant and offset."""
-        return raw_scores(problem, bag, rows)
+        """Raw scores (n, K) of the trees of a bag on some rows, with constant and offset."""
+        if len(bag.raw) == len(problem.rows.y):
+            return bag.raw[rows]
+        start = problem.rows.offset[rows] + problem.best_constant
+        return start + raw_scores(problem, bag, rows)
 
     def judge(
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
@@ -205,16 +209,27 @@ class Grow(BaseEstimator):
         growth = replace(growth, max_rounds=JUDGING_ROUNDS)
         return Judge(growth, solution, candidates).verdict()
 
-    def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+    def solve_core(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+        """Grow main effects and pairs beside deep trees.
+
+        Those grow from zero themselves, so these grow from the smooth fit alone.
+        """
+        return self._solve_lower(problem, limits, progress, beside_trees=True)
+
+    def _solve_lower(
+        self, problem: Problem, limits: Limits, progress: Progress, beside_trees: bool = False
+    ) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2
         rounds = 0 if self.growth == "none" else self.max_rounds
         patience = self.patience + 1  # a bag stops after more than `patience` rounds
         states = problem.states if rounds else None
         grower = BagGrower(problem.objective, limits, rounds, patience, states)
         card = None if current_place() is not None else card_for(limits.device, problem)
-        return LowerOrders(problem, grower, self._ways(problem), l2, card).fit(progress)
+        return LowerOrders(problem, grower, self._ways(problem, beside_trees), l2, card).fit(
+            progress
+        )
 
-    def _ways(self, problem: Problem) -> tuple[Way, ...]:
+    def _ways(self, problem: Problem, beside_trees: bool) -> tuple[Way, ...]:
         """How the bags grow: from zero, from the smooth fit, or both."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
         from_zero = FROM_ZERO if problem.base is None else FROM_MODEL
@@ -224,6 +239,8 @@ class Grow(BaseEstimator):
             return (SHARP_SMOOTH,)
         if is_large and isinstance(self.l2, str):
             return (from_zero,)  # an l2 that was asked for needs the smooth fit
+        if beside_trees:
+            return (SHARP_SMOOTH,)
         if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
             return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
         return from_zero, SMOOTH

@@ -137,11 +137,14 @@ def based(problem: Problem, base: BaseModel) -> Problem:
     )
 
 
-def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
+def balanced(
+    model: AnovaModel, problem: Problem, tree_scores: FloatArray | None = None
+) -> AnovaModel:
     """Move the intercepts of a model until its predictions sum to the targets.
 
-    The model must still have all features of the problem. Models that do not predict means stay as
-    they are: quantiles, relative risks, and losses that ignore outliers.
+    The model must still have all features of the problem. ``tree_scores`` (n, K) are what the trees
+    of its remainder add to the rows; they are computed where they are not known. Models that do not
+    predict means stay as they are: quantiles, relative risks, and losses that ignore outliers.
     """
     if not problem.objective.predicts_means:
         return model
@@ -149,8 +152,10 @@ def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
     counted = slice(None) if problem.distinct.held_out is None else weights > 0
     y, offset = problem.targets.y[rows], problem.targets.offset[rows, None]
     intercepts, tables = beside_trees(model)
-    trees = None if model.remainder is None else model.remainder.trees
+    trees = model.remainder.trees if model.remainder and tree_scores is None else None
     raw = training_scores(tables, intercepts, trees, problem) + offset
+    if tree_scores is not None:
+        raw += tree_scores
     with np.errstate(all="ignore"):  # where nothing can be done, nothing is
         shift = SHIFTS[model.link.name](raw[counted], y[counted], weights[counted])
     if not np.isfinite(shift).all():
