@@ -54,7 +54,8 @@ def as_levels(column: Column, levels: Sequence[Any], are_text: bool, name: str) 
             f"X: column {name!r} must hold levels like those of fit, {_sample(levels)}, "
             f"found {described(column)}. Convert it to such levels."
         )
-    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, levels)):
+    are_rounded = any(isinstance(x, float) and abs(x) >= LARGEST_EXACT_INTEGER for x in labels)
+    if are_rounded and any(isinstance(x, int) and abs(x) > LARGEST_EXACT_INTEGER for x in levels):
         raise TypeError(
             f"X: column {name!r} must hold integers as in fit, found floats beyond 2**53, which "
             "are rounded. Pass integers, of the type Int64 where some are missing."
@@ -76,14 +77,6 @@ def level_text(level: Any) -> str:
 def level_types(levels: Iterable[Any]) -> set[type]:
     """Types of levels: str, or float for numbers of all types."""
     return {str if isinstance(level, str) else float for level in levels}
-
-
-def _is_large_integer(level: Any) -> bool:
-    return isinstance(level, int) and abs(level) > LARGEST_EXACT_INTEGER
-
-
-def _is_rounded_float(level: Any) -> bool:
-    return isinstance(level, float) and abs(level) >= LARGEST_EXACT_INTEGER
 
 
 def iso_dates(column: Column, name: str) -> FloatArray:
