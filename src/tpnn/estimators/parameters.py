@@ -246,7 +246,8 @@ PARAMETERS: dict[str, Parameter] = {
         FLAG,
         "bool, default=True",
         """Whether to compute what bands need, which takes about a tenth of the time of a fit.
-        Without it the model is the same, bit for bit, but explanations of it have no bands.""",
+        Without it explanations have no bands, and components stay as they grew: they do not
+        move towards their posterior means.""",
     ),
     "remainder": Parameter(
         Rule('"auto", True or False', lambda x: one_of("auto")(x) or FLAG.holds(x), "auto"),

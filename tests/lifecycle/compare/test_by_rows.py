@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tests.export.sheets.models import mixed_model, mixed_rows
 from tests.models import random_model
-from tpnn import compare, scorecard, validate
+from tpnn import compare, plots, scorecard, validate
 
 RNG = np.random.default_rng(0)
 X = mixed_rows(500, seed=1)
@@ -92,6 +92,28 @@ def test_double_lift_shows_who_is_right() -> None:
     assert found["n_rows"].sum() == 500
     assert found["from"].is_monotonic_increasing
     assert (found["to"] >= found["from"]).all()
+
+
+def test_the_picture_of_a_dislocation_has_the_shares_of_the_rows(tmp_path: Path) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    old = RNG.uniform(100, 200, 500)
+    new = old * RNG.normal(1, 0.15, 500)
+    found = compare({"old": old, "new": new}, X)
+    edges = [-np.inf, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, np.inf]
+    counts = np.histogram(new / old - 1, edges)[0]
+    whole = [bar.get_width() for bar in plots.dislocation(found).patches]
+    np.testing.assert_allclose(whole, counts / 500)
+    axes = plots.dislocation(found, by="size")
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    for number, label in enumerate(labels):
+        inside = (X["size"] == label).to_numpy()
+        expected = np.histogram((new / old - 1)[inside], edges)[0] / inside.sum()
+        bars = [bar for bar in axes.patches if round(bar.get_y() + bar.get_height() / 2) == number]
+        np.testing.assert_allclose([bar.get_width() for bar in bars], expected, atol=1e-12)
+    assert len(labels) == X["size"].nunique()
+    found.to_html(tmp_path / "page.html")
+    assert "Dislocation" in (tmp_path / "page.html").read_text("utf-8")
+    pyplot.close("all")
 
 
 def test_dislocation_between_two_tariffs() -> None:

@@ -5,6 +5,7 @@ from tpnn.explain.plots.local import shap_summary, waterfall
 from tpnn.explain.plots.main_effects import comparison, main_effect
 from tpnn.explain.plots.overview import component, components, importance, path, remainder
 from tpnn.explain.plots.performance import (
+    dislocation,
     double_lift,
     gain,
     one_way,
@@ -17,6 +18,7 @@ __all__ = [
     "comparison",
     "component",
     "components",
+    "dislocation",
     "double_lift",
     "gain",
     "importance",

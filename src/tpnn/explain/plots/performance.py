@@ -262,6 +262,41 @@ def double_lift(
     return finished(axes, x_label, _share_or_rate(first), True)  # type: ignore[no-any-return]
 
 
+def dislocation(comparison: Any, by: Any = None, ax: Axes | None = None) -> Axes:
+    """Draw how many rows pay more or less by how much, of a tariff that follows another.
+
+    Parameters
+    ----------
+    comparison : RowComparison
+        What ``tpnn.compare`` returns of two models by their predictions.
+    by : str or array of shape (n_rows,), optional
+        A column of its rows, or a label for each of them: then every label has a bar.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+    """
+    frame = comparison.dislocation(by)
+    if by is None:
+        words, labels, shares = list(frame["band"]), [""], frame["share"].to_numpy()[None]
+    else:
+        words = list(frame.columns[list(frame.columns).index("change") + 1 :])
+        labels, shares = list(map(str, frame.iloc[:, 0])), frame[words].to_numpy()
+    axes = axes_or_new(ax, height=max(3.0, 0.3 * len(labels)))
+    middle = (len(words) - 1) / 2
+    for band, word in enumerate(words):  # from falls to rises, the paler the smaller
+        colour, size = (BLUE, RED)[band > middle], abs(band - middle) / max(middle, 1.0)
+        shade: Any = {"color": colour if size else GREY, "alpha": 0.35 + 0.65 * size}
+        if by is None:
+            axes.barh(band, shares[0, band], **shade)
+            axes.text(shares[0, band], band, f" {100 * shares[0, band]:.3g} %", va="center",
+                      fontsize=TICK_SIZE)  # fmt: skip
+        else:
+            left = shares[:, :band].sum(1)
+            axes.barh(np.arange(len(labels)), shares[:, band], left=left, label=word, **shade)
+    axes.set_yticks(range(len(words if by is None else labels)), words if by is None else labels)
+    axes.invert_yaxis()
+    return finished(axes, "share of the rows", "", by is not None)  # type: ignore[no-any-return]
+
+
 def gain(
     model: Any, X: Any, y: Any, ax: Axes | None = None, *, offset: Any = None, lorenz: bool = False
 ) -> Axes:

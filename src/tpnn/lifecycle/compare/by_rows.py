@@ -23,7 +23,8 @@ from tpnn.explain.metrics.estimates import (
     estimate,
     standard_error,
 )
-from tpnn.explain.report.static import Section, page, table
+from tpnn.explain.plots.performance import dislocation
+from tpnn.explain.report.static import Section, page, picture, pictures, table
 from tpnn.explain.report.writing import Report
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
@@ -272,6 +273,10 @@ class RowComparison:
         if self.threshold is not None or any(task.kind == "classes" for task in self.tasks):
             lede = "Rows by their two decisions."
             sections.append(Section("Swap set", lede, (table(self.swap_set()),)))
+        elif (self._both()[0] > 0).all():
+            lede = "How many rows pay more or less by how much."
+            drawn = pictures(picture("Changes", dislocation(self).figure) for _ in range(1))
+            sections.append(Section("Dislocation", lede, (drawn, table(self.dislocation()))))
         title = f"{self.names[0]} and {self.names[1]}"
         facts = [("Rows", len(self.predictions[0]))]
         lede = "Two models compared by their predictions alone."
