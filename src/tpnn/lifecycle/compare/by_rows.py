@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -261,6 +261,11 @@ class RowComparison:
             return pd.qcut(column, N_BINS, duplicates="drop")
         return column
 
+    def _changes(self) -> Iterator[str]:
+        """Draw the dislocation; what needs matplotlib is drawn when it is asked for."""
+        axes: Any = dislocation(self)
+        yield picture("Changes", axes.figure)
+
     def to_html(self, path: str | os.PathLike[str]) -> Report:
         """Write one self-contained page: scores, swap set, double lift."""
         sections = [
@@ -275,7 +280,7 @@ class RowComparison:
             sections.append(Section("Swap set", lede, (table(self.swap_set()),)))
         elif (self._both()[0] > 0).all():
             lede = "How many rows pay more or less by how much."
-            drawn = pictures(picture("Changes", dislocation(self).figure) for _ in range(1))
+            drawn = pictures(self._changes())
             sections.append(Section("Dislocation", lede, (drawn, table(self.dislocation()))))
         title = f"{self.names[0]} and {self.names[1]}"
         facts = [("Rows", len(self.predictions[0]))]
