@@ -366,7 +366,8 @@ def test_a_true_shape_costs_little() -> None:
 def test_a_nominal_feature_has_no_certificate() -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (200, 1)).astype(float)
-    model = TPNNRegressor(categorical=[0], n_bags=1, random_state=0, verbose=0).fit(X, X[:, 0])
+    settings = {"n_bags": 1, "random_state": 0, "verbose": 0, "remainder": False}
+    model = TPNNRegressor(categorical=[0], **settings).fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"^shape: a shape needs an order, found the nominal"):
         model.model_.certificate("x0")
     with pytest.raises(ValueError, match=r"^shapes: must be one of increasing"):

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, pairwise
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +25,19 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from tpnn.anova import trees_numpy
 from tpnn.anova.components import Component
-from tpnn.anova.measure import centre
 from tpnn.anova.trees import Trees, compiled_loops, first_nodes, ranks_of_nodes
 from tpnn.anova.trees_numpy import Leaves
 from tpnn.table.axis import Axis
 
 LARGEST_ORDER = 3  # of a component that is read onto a grid
+
+
+class Stack(NamedTuple):
+    """Components whose grids have one shape."""
+
+    components: list[Component]
+    grids: FloatArray  # (C, M_1, ..., M_d, K)
+    weights: list[FloatArray]  # for each axis, (C, 1, ..., M, ..., 1): masses of the nodes
 
 
 @dataclass(frozen=True)
@@ -123,39 +132,59 @@ class Boxes:
         Features of a component increase. Grids (M_1, ..., M_d, K) are pure: they average to zero
         along each axis.
         """
+        constant, stacks = self.stacks(wanted, axes)
+        grids = {s: grid for stack in stacks for s, grid in zip(*stack[:2], strict=True)}
+        return constant, {component: grids[component] for component in wanted}
+
+    def stacks(
+        self, wanted: Sequence[Component], axes: Mapping[int, Sequence[Axis]]
+    ) -> tuple[FloatArray, list[Stack]]:
+        """Mean (K,) of the trees, and wanted components, those of one shape together."""
         from tpnn.anova.trees_numba import add_components
 
         n_features, n_outputs = len(self.trees.features), self.trees.values.shape[1]
-        ordered = sorted(wanted, key=lambda s: _key(s, n_features))
-        shapes = [tuple(axes[len(s)][j].n_nodes + 1 for j in s) for s in ordered]
-        sizes = [int(np.prod(shape)) for shape in shapes]
-        strides = np.zeros((len(ordered), LARGEST_ORDER), np.int64)
-        for row, shape in zip(strides, shapes, strict=True):
-            row[: len(shape)] = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
-        orders = range(1, max(map(len, ordered), default=1) + 1)
+        by_shape: dict[tuple[int, ...], list[Component]] = {}
+        for s in wanted:
+            by_shape.setdefault(tuple(axes[len(s)][j].n_nodes for j in s), []).append(s)
+        ordered = [s for group in by_shape.values() for s in group]
+        keys = np.array([_key(s, n_features) for s in ordered], np.int64)
+        strides = np.zeros((len(keys), LARGEST_ORDER), np.int64)
+        offsets, ends, last = np.zeros(len(keys), np.int64), [0], 0
+        for shape, group in by_shape.items():
+            padded, here = [size + 1 for size in shape], slice(last, last := last + len(group))
+            strides[here, : len(shape)] = [prod(padded[d + 1 :]) for d in range(len(shape))]
+            offsets[here] = ends[-1] + prod(padded) * np.arange(len(group))
+            ends.append(ends[-1] + prod(padded) * len(group))
+        orders = range(1, max(map(len, wanted), default=1) + 1)
         nodes = self._nodes_of_runs([axes[order] for order in orders])
-        cells, constant = np.zeros((sum(sizes), n_outputs)), np.zeros(n_outputs)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        cells, constant = np.zeros((ends[-1], n_outputs)), np.zeros(n_outputs)
+        order = np.argsort(keys)
         add_components(
             self.leaf_starts, self.slots, self.trees.values, self.features, self.shares,
-            self.runs[0], nodes, n_features + 1,
-            np.array([_key(s, n_features) for s in ordered], np.int64), offsets[:-1], strides,
-            cells, constant,
+            self.runs[0], nodes, n_features + 1, keys[order], offsets[order],
+            strides[order], cells, constant,
         )  # fmt: skip
-        grids = {}
+        stacks = list[Stack]()
+        for (shape, group), (start, end) in zip(by_shape.items(), pairwise(ends), strict=True):
+            padded = [size + 1 for size in shape]
+            grids = cells[start:end].reshape(len(group), *padded, n_outputs)
+            stacks.append(self._stack(group, axes[len(shape)], grids))
+        return constant, stacks
 
-        @cache
-        def ranks(order: int, j: int) -> IntArray:
-            return ranks_of_nodes(self.trees.features[j], axes[order][j].numbers)
-
-        for place, component in enumerate(ordered):
-            shape, d = shapes[place], len(component)
-            grid = cells[offsets[place] : offsets[place + 1]].reshape(*shape, n_outputs)
-            for axis in range(d):
-                grid = np.cumsum(grid, axis)
-            grid = grid[np.ix_(*(ranks(d, j) for j in component))]
-            grids[component] = centre(grid, [axes[d][j].weights for j in component])
-        return constant, {component: grids[component] for component in wanted}
+    def _stack(self, group: Sequence[Component], axes: Sequence[Axis], cells: FloatArray) -> Stack:
+        """Components from grids (C, M_1 + 1, ..., M_d + 1, K) of differences, by codes."""
+        weights = []
+        for d, features in enumerate(zip(*group, strict=True), start=1):
+            ranks = {
+                j: ranks_of_nodes(self.trees.features[j], axes[j].numbers) for j in {*features}
+            }
+            places = np.stack([ranks[j] for j in features])  # (C, M)
+            upright = [1] * cells.ndim
+            upright[0], upright[d] = places.shape
+            weights.append(np.stack([axes[j].weights for j in features]).reshape(upright))
+            cells = np.take_along_axis(np.cumsum(cells, d), places.reshape(upright), d)
+            cells -= (cells * weights[-1]).sum(d, keepdims=True)
+        return Stack(list(group), cells, weights)
 
     def _nodes_of_runs(self, axes: Sequence[Sequence[Axis]]) -> IntArray:
         """Return the first node of each run and the first one after it, (n_orders, n_runs, 2)."""

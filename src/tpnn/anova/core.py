@@ -16,7 +16,6 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.threads import Workers
 from tpnn.anova.boxes import Boxes
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.anova.measure import product_mean
 from tpnn.table.axis import Axis
 
 COARSE_NODES = {1: 32, 2: 12, 3: 6}  # per feature, in components that are only ranked
@@ -43,11 +42,15 @@ def variances(
     orders = range(1, order + 1)
     coarse = {d: [axis.coarsened(COARSE_NODES[d]) for axis in axes] for d in orders}
     wanted = [s for d in orders for s in _most_frequent(bags, d)]
-    read = workers.map(lambda boxes: boxes.components(wanted, coarse)[1], bags)
-    sizes = {}
-    for s in wanted:
-        mean: FloatArray = sum(grids[s] for grids in read) / len(bags)
-        sizes[s] = float(product_mean(mean**2, [coarse[len(s)][j].weights for j in s]).mean())
+    read = workers.map(lambda boxes: boxes.stacks(wanted, coarse)[1], bags)
+    sizes = dict[Component, float]()
+    for stacks in zip(*read, strict=True):
+        mean: FloatArray = sum(stack.grids for stack in stacks) / len(bags)
+        squares = mean**2
+        for masses in stacks[0].weights:
+            squares = squares * masses
+        parts = squares.reshape(len(mean), -1, mean.shape[-1]).sum(1).mean(1)
+        sizes |= zip(stacks[0].components, parts.tolist(), strict=True)
     return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
 
 
