@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
+from tpnn._utils.arrays import CodeArray, FloatArray, IntArray
 from tpnn._utils.threads import Workers, split
 from tpnn.anova.components import Component
 from tpnn.loss.objectives import Objective
@@ -112,21 +112,21 @@ class Design:
         total = np.zeros((self.size + 1, self.size + 1))
         for low in range(start, stop, ROWS_PER_BLOCK):
             high = min(low + ROWS_PER_BLOCK, stop)
-            block = np.column_stack([self.block(low, high), np.ones(high - low, np.float32)])
-            block *= np.sqrt(precision[low:high, None]).astype(np.float32)
+            block = np.column_stack([self.block(low, high), np.ones(high - low)])
+            block *= np.sqrt(precision[low:high, None])
             total += block.T @ block
         return total
 
     def scaled_rows(self, precision: FloatArray) -> FloatArray:
         """P^(1/2) X (n, K), with X centred under the precisions P (n,)."""
-        values = self.block(0, len(precision)).astype(np.float64)
+        values = self.block(0, len(precision))
         centred = values - np.average(values, axis=0, weights=precision)
         return np.asarray(np.sqrt(precision)[:, None] * centred)
 
-    def block(self, low: int, high: int) -> Float32Array:
+    def block(self, low: int, high: int) -> FloatArray:
         """Rows of X from low to high."""
         rows = slice(low * self.step, (high - 1) * self.step + 1, self.step)
-        nothing = np.empty((high - low, 0), np.float32)
+        nothing = np.empty((high - low, 0))
         parts = (
             span.rows(self.codes.cells(component, rows))
             for component, span in zip(self.components, self.spans, strict=True)
@@ -157,10 +157,10 @@ class Span:
         """Prior standard deviation of each coefficient, (k,)."""
         return np.sqrt(self.variances)
 
-    def rows(self, cells: Sequence[CodeArray]) -> Float32Array:
+    def rows(self, cells: Sequence[CodeArray]) -> FloatArray:
         """Functions times prior standard deviations on rows, (n, k)."""
         scaled = [self.factors[0] * self.deviations, *self.factors[1:]]
-        values = [f.astype(np.float32)[c] for f, c in zip(scaled, cells, strict=True)]
+        values = [f[c] for f, c in zip(scaled, cells, strict=True)]
         return reduce(np.multiply, values)
 
     def coefficients(self, tables: FloatArray) -> FloatArray:

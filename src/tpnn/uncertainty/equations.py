@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lapack
 
-from tpnn._utils.arrays import Float32Array, FloatArray, IntArray, RealArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.uncertainty.design import HIGHEST_ORDER, Span
 
 LOW_SHARE = 0.03  # of the largest prior variance; functions above it are the low block
@@ -104,9 +104,9 @@ def variances(equations: Equations, blocks: Blocks, start: FloatArray | None = N
     """
     tau = blocks.start() if start is None else start
     for _ in range(N_UPDATES if start is None else N_LATER_UPDATES):
-        mean, spread = equations.moments(blocks.repeated(1 / tau))
-        free = blocks.sizes - blocks.sums(spread) / tau
-        mean = mean.clip(-LARGEST_MEAN, LARGEST_MEAN)
+        found = equations.solved(blocks.repeated(1 / tau))
+        free = blocks.sizes - blocks.sums(found.covariance.variances) / tau
+        mean = found.mean.clip(-LARGEST_MEAN, LARGEST_MEAN)
         squares = blocks.sums(mean**2) + N_POOLED * blocks.suggested(tau)
         tau = np.maximum(squares / (free.clip(SMALLEST_FREE) + N_POOLED), SMALLEST_VARIANCE)
     return tau
@@ -133,10 +133,8 @@ def widened(equations: Equations, blocks: Blocks, tau: FloatArray) -> FloatArray
 
 
 RELATIVE_JITTER = 1e-10
-RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
-MANY_FUNCTIONS, MANY_ROWS = 200, 100  # for which single precision saves time
+RELATIVE_ROUNDING = 1e-5  # of Gram matrices whose functions may be copies of each other
 SMALLEST_LEFT = 1e-3  # share of the information that is left without some rows
-LARGEST_SHARE = 1e5  # of information in prior precision for which it is enough
 
 
 class Covariance(Protocol):
@@ -156,10 +154,10 @@ class Covariance(Protocol):
     def times(self, values: FloatArray) -> FloatArray:
         """S v, (K,)."""
 
-    def squares(self, rows: RealArray) -> FloatArray:
+    def squares(self, rows: FloatArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K)."""
 
-    def without(self, rows: RealArray, values: FloatArray) -> FloatArray:
+    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,): S as if it had not seen some scaled rows A (n, K).
 
         Raises LinAlgError where these claim more than all of the information.
@@ -191,13 +189,13 @@ class Factored:
         """S v, (K,)."""
         return np.asarray(self.whitened.T @ (self.whitened @ values))
 
-    def squares(self, rows: RealArray) -> FloatArray:
+    def squares(self, rows: FloatArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K)."""
-        return column_squares(self.whitened.astype(rows.dtype) @ rows.T)
+        return column_squares(self.whitened @ rows.T)
 
-    def without(self, rows: RealArray, values: FloatArray) -> FloatArray:
+    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,), with B = A V': V' (I - B' B)^-1 V v."""
-        seen, right = rows @ self.whitened.T.astype(rows.dtype), self.whitened @ values
+        seen, right = rows @ self.whitened.T, self.whitened @ values
         if len(seen) > seen.shape[1]:
             return np.asarray(self.whitened.T @ _left(seen.T @ seen, right))
         return np.asarray(self.whitened.T @ (right + seen.T @ _left(seen @ seen.T, seen @ right)))
@@ -229,22 +227,20 @@ class Reduced:
         """S v, (K,)."""
         return np.asarray(self.prior * values - self.reduction.T @ (self.reduction @ values))
 
-    def squares(self, rows: RealArray) -> FloatArray:
-        """Variance x' S x of each row x of (n, K), in double precision: differences are small."""
-        exact = rows.astype(np.float64)
-        squares = exact**2 @ self.prior - column_squares(self.reduction @ exact.T)
+    def squares(self, rows: FloatArray) -> FloatArray:
+        """Variance x' S x of each row x of (n, K)."""
+        squares = rows**2 @ self.prior - column_squares(self.reduction @ rows.T)
         return np.maximum(squares, 0.0)
 
-    def without(self, rows: RealArray, values: FloatArray) -> FloatArray:
+    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,): S v + S A' (I - A S A')^-1 A S v."""
-        exact = rows.astype(np.float64)
-        seen = exact * self.prior - (exact @ self.reduction.T) @ self.reduction
-        return self.times(values) + seen.T @ _left(seen @ exact.T, seen @ values)
+        seen = rows * self.prior - (rows @ self.reduction.T) @ self.reduction
+        return self.times(values) + seen.T @ _left(seen @ rows.T, seen @ values)
 
 
-def _left(seen: RealArray, values: RealArray) -> FloatArray:
+def _left(seen: FloatArray, values: FloatArray) -> FloatArray:
     """(I - H)^-1 v for a share H of the information, whose eigenvalues are between 0 and 1."""
-    inverse = inverse_factor((1 + SMALLEST_LEFT) * np.eye(len(seen), dtype=seen.dtype) - seen)
+    inverse = inverse_factor((1 + SMALLEST_LEFT) * np.eye(len(seen)) - seen)
     return np.asarray(inverse.T @ (inverse @ values))
 
 
@@ -279,9 +275,6 @@ class Equations(Protocol):
     def solved(self, precision: FloatArray) -> Coefficients:
         """Posterior for prior precisions (K,)."""
 
-    def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances, (K,) each, good enough to choose precisions by."""
-
     def scaled(self, factor: float) -> Equations:
         """Equations of ``factor`` times as many rows."""
 
@@ -303,25 +296,6 @@ class ByFunctions:
         matrix[np.diag_indices_from(matrix)] += self._rounded(precision)
         covariance = Factored(inverse_factor(matrix))
         return Coefficients(covariance.times(self.right), covariance, precision)
-
-    def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances, (K,) each; of many functions in single precision.
-
-        With units d = D^(-1/2) of the coefficients the matrix is I + d G d, whose eigenvalues are
-        not below 1.
-        """
-        units = 1 / np.sqrt(self._rounded(precision))
-        share = (units**2 * np.diag(self.gram)).max(initial=0.0)
-        if len(units) < MANY_FUNCTIONS or share > LARGEST_SHARE:
-            found = self.solved(precision)
-            return found.mean, found.covariance.variances
-        matrix = (self.gram * np.outer(units, units)).astype(np.float32)
-        matrix[np.diag_indices_from(matrix)] += 1
-        whitened = inverse_factor(matrix)
-        size = float(np.abs(self.right * units).max(initial=0.0)) or 1.0
-        right = (self.right * units / size).astype(np.float32)
-        mean = size * units * (whitened.T @ (whitened @ right))
-        return mean, units**2 * column_squares(whitened)
 
     def _rounded(self, precision: FloatArray) -> FloatArray:
         """Precisions that rounding of the Gram matrix cannot undo."""
@@ -348,45 +322,28 @@ class ByRows:
     def solved(self, precision: FloatArray) -> Coefficients:
         """Posterior for prior precisions (K,)."""
         units = 1 / np.sqrt(precision + RELATIVE_ROUNDING * self.information)
-        mean, reduction = self._reduced(units, np.float64)
-        return Coefficients(units * mean, Reduced(units**2, units * reduction), precision)
-
-    def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances, (K,) each; of many rows in single precision."""
-        units = 1 / np.sqrt(precision + RELATIVE_ROUNDING * self.information)
-        share = (units**2 * self.information).sum()
-        is_single = len(self.rows) >= MANY_ROWS and share <= LARGEST_SHARE
-        mean, reduction = self._reduced(units, np.float32 if is_single else np.float64)
-        return units * mean, units**2 * (1 - column_squares(reduction))
-
-    def _reduced(
-        self, units: FloatArray, kind: type[np.floating[Any]]
-    ) -> tuple[RealArray, RealArray]:
-        """Posterior mean (K,) and H (N, K) of coefficients in units of their prior deviations."""
-        scaled = (self.rows * units).astype(kind)
+        scaled = self.rows * units  # coefficients in units of their prior deviations
         matrix = scaled @ scaled.T
         matrix[np.diag_indices_from(matrix)] += 1
         inverse = inverse_factor(matrix)
-        reduction = inverse @ scaled
-        size = float(np.abs(self.response).max(initial=0.0)) or 1.0
-        response = (self.response / size).astype(kind)
-        return size * (reduction.T @ (inverse @ response)), reduction
+        reduction = inverse @ scaled  # H (N, K)
+        mean = units * (reduction.T @ (inverse @ self.response))
+        return Coefficients(mean, Reduced(units**2, units * reduction), precision)
 
 
-def column_squares(values: FloatArray | Float32Array) -> FloatArray:
+def column_squares(values: FloatArray) -> FloatArray:
     """Sum of squares of each column."""
     return np.asarray(np.einsum("ni,ni->i", values, values))
 
 
-def inverse_factor(matrix: RealArray) -> FloatArray:
+def inverse_factor(matrix: FloatArray) -> FloatArray:
     """V = L^-1 of a symmetric matrix L L'; it must be positive."""
     if len(matrix) == 0:  # constant features alone; LAPACK refuses an empty matrix
         return matrix
-    factored, inverted = lapack.dpotrf, lapack.dtrtri
-    if matrix.dtype == np.float32:
-        factored, inverted = lapack.spotrf, lapack.strtri
-    factor, failed = factored(matrix.T, lower=1, clean=1, overwrite_a=1)  # .T is in LAPACK's order
+    factor, failed = lapack.dpotrf(
+        matrix.T, lower=1, clean=1, overwrite_a=1
+    )  # .T is in LAPACK's order
     if failed:
         raise np.linalg.LinAlgError("the Gram matrix is not positive")
-    inverse: FloatArray = inverted(factor, lower=1, overwrite_c=1)[0]
+    inverse: FloatArray = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
     return inverse

@@ -178,8 +178,8 @@ class LinearModel:
             for group, centre in zip(reversed(self.groups), reversed(centres), strict=True):
                 right = replace(group.design, codes=codes, step=1).sums(weighted)
                 seen = replace(group.design, codes=few, step=1).block(0, len(some))
-                seen -= centre.astype(np.float32)
-                seen *= np.sqrt(factor * precision[some, None]).astype(np.float32)
+                seen -= centre
+                seen *= np.sqrt(factor * precision[some, None])
                 right -= weighted.sum() * centre
                 try:
                     lost = group.covariance.without(seen, right)
