@@ -45,6 +45,13 @@ def test_intervals_are_those_of_python(
     ends = np.array([one["mean"] for one in found])
     reach = NORMAL * errors
     assert np.allclose(ends, np.column_stack([means - reach, means + reach]), atol=1e-4)
+    far = driver.execute_script("return report.model.errorsOf([1e3, 500, 0, 0, 0], [0])[0]")
+    beyond = X[:1].assign(income=1e3, age=500, since=pd.Timestamp(0))
+    beyond.iloc[0, 2] = model.encoder.features[2].levels[0]
+    beyond["grade"] = pd.Categorical(["low"], ["low", "mid", "top"], ordered=True)
+    (near, *_), (outer, *_) = model.standard_errors(X), model.standard_errors(beyond)
+    assert far == pytest.approx(outer, rel=0.01)
+    assert outer > 10 * near
     words = driver.find_element("id", "interval").text
     assert words.startswith("The target lies between ")
     driver.execute_script(
@@ -114,8 +121,7 @@ def test_survival_of_a_case_is_that_of_python(fast: Any, driver: Any, tmp_path: 
     open_page(driver, tmp_path / "page.html")
     ask = """const [row] = arguments, {data, model, story} = report;
       report.setAll(data.rows[row], 0);
-      const {values, answer: {raw}} = report, {errors} = data.sureness;
-      const [error] = model.scaleOf(errors, values, raw);
+      const {values, answer: {raw}} = report, [error] = model.errorsOf(values, raw);
       return story.survival(data.baseline[0], raw[0], error)"""
     for row in (0, 60, 150):
         rounded, *shares = np.transpose(driver.execute_script(ask, row))

@@ -129,6 +129,7 @@ class Model {
     }
     this.nameFewValues();
     this.fitAxes = this.axes[1]; // edits put others in their place
+    this.variances = data.sureness.errors && this.variancesByFeature();
   }
 
   // Scale of a case for each output, by an additive model of its logarithm on the nodes of the fit, as tpnn.model.intervals has it.
@@ -138,6 +139,32 @@ class Model {
       const base = high === 0 ? heights[k][0] : high < 0 ? heights[k].at(-1) : heights[k][low] + (score - at[low]) / (at[high] - at[low]) * (heights[k][high] - heights[k][low]);
       return Math.exp(features.reduce((sum, j, i) => { const place = this.fitAxes[j].locate(values[j]); return place ? sum + this.between(tables[i][k], [1], [place]) : sum; }, base));
     });
+  }
+
+  // Standard errors of the raw scores of a case, which grow beyond the outer nodes, as tpnn.model.intervals has it.
+  errorsOf(values, raw) {
+    const errors = this.scaleOf(this.data.sureness.errors, values, raw);
+    this.fitAxes.forEach((axis, j) => {
+      const x = values[j], distance = Number.isFinite(x) ? Math.max(axis.values[0] - x, x - axis.values[axis.regular - 1], 0) : 0;
+      if (axis.groups || axis.wraps || axis.regular < 2 || !(distance > 0)) return;
+      const weights = axis.weights.subarray(0, axis.regular), mean = of => weights.reduce((sum, w, node) => sum + w * of(axis.values[node]), 0) / weights.reduce((sum, w) => sum + w, 0);
+      const middle = mean(value => value), deviation = Math.sqrt(mean(value => (value - middle) ** 2));
+      errors.forEach((error, k) => { errors[k] = Math.hypot(error, distance / deviation * Math.sqrt(this.variances[j][k])); });
+    });
+    return errors;
+  }
+
+  // Variances of the components with each feature, for each output.
+  variancesByFeature() {
+    const {step} = this.data.packed, found = this.data.features.map(() => this.perOutput(() => 0));
+    for (const component of this.data.components) {
+      const masses = outerProduct(component.axes.map(axis => Array.from(axis.weights)));
+      component.tables.forEach((table, k) => {
+        const variance = masses.reduce((sum, mass, cell) => sum + mass * (table[cell] * step) ** 2, 0);
+        component.features.forEach(j => { found[j][k] += variance; });
+      });
+    }
+    return found;
   }
 
   // Numbers that have few values, all of them nodes, are drawn as levels are: each node gets a word.

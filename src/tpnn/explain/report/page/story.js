@@ -40,7 +40,7 @@ class Story {
     const {view, model} = this, {sureness: {reach, scale, errors}, link, outputs, classes} = this.data, k = view.output;
     if (view.editor?.edits.length || !answer.rest) return {mean: null, targets: null, classes: null}; // both are of the model as it was fitted
     const inverse = raw => LINKS[link]([raw])[0], raw = answer.raw[k];
-    const error = errors && link !== "softmax" && link !== "quantiles" ? NORMAL_95 * model.scaleOf(errors, values, answer.raw.map(x => x - offset))[k] : null;
+    const error = errors && link !== "softmax" && link !== "quantiles" ? NORMAL_95 * model.errorsOf(values, answer.raw.map(x => x - offset))[k] : null;
     const mean = error === null ? null : [inverse(raw - error), inverse(raw + error)];
     if (!reach) return {mean, targets: null, classes: null};
     if (!scale) {
@@ -144,7 +144,7 @@ class Story {
     byId("curve").hidden = !curve;
     if (!curve?.times.length) return;
     const {values, offset, answer} = view, {errors} = data.sureness, isFitted = errors && !view.editor?.edits.length && answer.rest;
-    const error = isFitted ? this.model.scaleOf(errors, values, [answer.raw[0] - offset])[0] : 0, last = curve.times.at(-1);
+    const error = isFitted ? this.model.errorsOf(values, [answer.raw[0] - offset])[0] : 0, last = curve.times.at(-1);
     const points = this.survival(curve, answer.raw[0], error), every = Math.ceil(points.length / CURVE_POINTS);
     const drawn = all => [[0, 1, 1, 1], ...all.filter((_, i) => i % every === 0 || i === all.length - 1)];
     const line = (all, more) => ({points: steps(drawn(all).map(([time, share]) => [time, share])), ...more});

@@ -250,7 +250,7 @@ class View {
   // Standard error of a prediction like that of the case; 0 if it is not known.
   error(prediction) {
     const {errors} = this.data.sureness, fitted = this.answer.raw.map(score => score - this.offset);
-    const raw = errors ? this.model.scaleOf(errors, this.values, fitted)[this.output] : 0;
+    const raw = errors ? this.model.errorsOf(this.values, fitted)[this.output] : 0;
     return this.data.link === "log" ? Math.abs(prediction) * raw : this.data.link === "identity" || this.data.link === "quantiles" ? raw : 0;
   }
 
