@@ -48,6 +48,18 @@ def test_between_the_outer_nodes_nothing_changes_and_a_flat_feature_adds_little(
     assert inside < far < inside + 1
 
 
+@pytest.mark.filterwarnings("ignore:X. far beyond")
+def test_no_unit_and_no_distance_is_too_large_for_an_error(line: Any) -> None:
+    rng, errors = np.random.default_rng(0), []
+    x = rng.normal(size=200)
+    y = 2 * x + rng.normal(size=200) / 4
+    for unit in (1.0, 2.0**600):
+        model = TPNNRegressor(order=1, **FAST).fit(pd.DataFrame({"x": unit * x}), y).model_
+        errors.append(model.standard_errors(pd.DataFrame({"x": [8 * unit, 20 * unit]})))
+    assert errors[1] == pytest.approx(errors[0], rel=0.05)  # another unit is another seed
+    assert np.isfinite(line.model_.standard_errors(at(1e100, -1e308))).all()
+
+
 @pytest.mark.parametrize("n_copies", [1, 100])
 def test_rows_that_are_clearly_outside_are_counted_in_one_warning(line: Any, n_copies: int) -> None:
     low, high = line.model_.encoder.features[0].ends

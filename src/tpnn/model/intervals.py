@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 ONE_LESS_ROUNDING = 1 - 1e-9
+LARGEST_ERROR = 1e300  # which stands for larger ones
 BY_CLASS = "class"  # unless a feature has this name
 
 
@@ -96,8 +97,8 @@ def errors_beyond(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArra
     At a distance of t standard deviations of a feature, f may have gone on as it goes inside: by t
     standard deviations of the components with this feature. For a straight line that is the truth.
     """
-    squares = np.zeros((len(columns[0]) if columns else 1, len(model.intercepts)))
-    with np.errstate(over="ignore", invalid="ignore"):  # of huge values the error is infinite
+    errors = np.zeros((len(columns[0]) if columns else 1, len(model.intercepts)))
+    with np.errstate(over="ignore", divide="ignore"):
         for j, (axis, column) in enumerate(zip(model.encoder.axes[1], columns, strict=True)):
             if not axis.has_steps or axis.kind == PERIODIC:
                 continue
@@ -105,14 +106,18 @@ def errors_beyond(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArra
             distances = np.where(np.isfinite(column), np.abs(column - inside), 0.0)
             if distances.any():
                 masses = axis.weights[axis.regular] / axis.weights[axis.regular].sum()
-                deviation = np.sqrt(masses @ (axis.values - masses @ axis.values) ** 2)
+                unit = np.abs(axis.values).max()  # squares of huge values must not overflow
+                steps = axis.values / unit
+                deviation = np.sqrt(masses @ (steps - masses @ steps) ** 2)
                 variances = sum(
                     product_mean(table**2, [axis.weights for axis in model.axes(component)])
                     for component, table in zip(model.components, model.tables, strict=True)
                     if j in component
                 )
-                squares += (distances / deviation)[:, None] ** 2 * variances
-    return np.sqrt(squares)
+                far = np.divide(distances / unit, deviation, where=distances > 0, out=distances)
+                far = np.minimum(far, LARGEST_ERROR)[:, None]
+                errors = np.hypot(errors, far * np.sqrt(variances))
+    return np.minimum(errors, LARGEST_ERROR)
 
 
 def means_with_errors(
