@@ -9,6 +9,8 @@ to, NumPy or torch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -52,17 +54,22 @@ def logistic_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Deriva
     return mean - y, (mean * (1 - mean)).clip(min=SMALLEST_HESSIAN)
 
 
+def _over_classes(combine: Callable[[Any, Any], Any], values: AnyArray) -> AnyArray:
+    """Combine values over the last axis, class by class: NumPy is slow along a short axis."""
+    return reduce(combine, [values[..., k] for k in range(values.shape[-1])])
+
+
 def softmax_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
     """Log-loss of y, an indicator of the class on the last axis: log(sum_k exp(f_k)) - y' f."""
-    largest = xp.amax(raw, -1)
-    log_sum = largest + xp.log(xp.exp(raw - largest[..., None]).sum(-1))
-    return log_sum - (y * raw).sum(-1)
+    largest = _over_classes(xp.maximum, raw)
+    odds = xp.exp(raw - largest[..., None])
+    return largest + xp.log(_over_classes(add, odds)) - _over_classes(add, y * raw)
 
 
 def softmax_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
     """Probabilities p less y, and 2 p (1 - p), which bounds the whole Hessian (Gershgorin)."""
-    odds = xp.exp(raw - xp.amax(raw, -1)[..., None])
-    mean = odds / odds.sum(-1)[..., None]
+    odds = xp.exp(raw - _over_classes(xp.maximum, raw)[..., None])
+    mean = odds / _over_classes(add, odds)[..., None]
     bound = 2 * mean * (1 - mean)  # all outputs step at once
     return mean - y, bound.clip(min=SMALLEST_HESSIAN)
 
