@@ -16,7 +16,9 @@ import pytest
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model, table_model, with_remainder
 from tpnn import AnovaModel, scorecard
+from tpnn.export.sheets.looks import INPUT_FILL
 from tpnn.loss.links import LINKS
+from tpnn.model.edit_log import digest
 from tpnn.table.table import OffsetColumn
 
 openpyxl = pytest.importorskip("openpyxl", reason="needs tpnn[excel]")
@@ -42,16 +44,17 @@ def check(model: AnovaModel, X: Any, folder: Path, offset: Any = None) -> None:
     model.to_excel(path, X, offset)
     frame = calculated(path)
     n_outputs, n_rows = len(model.intercepts), len(X)
-    first = list(frame).index(next(name for name in frame if str(name).startswith("prediction")))
+    n_outputs, n_rows = len(model.intercepts), len(X)
+    first = list(frame).index(next(name for name in frame if str(name).startswith("raw score")))
     numbers = frame.iloc[:, first:].to_numpy(float)
     raw = model.raw_scores(X, offset)
     unit = raw.std()
-    found = numbers[:, n_outputs : 2 * n_outputs]
+    found = numbers[:, :n_outputs]
     assert np.abs(found - raw.reshape(n_rows, -1)).max() <= 1e-12 * unit
     parts = model.component_scores(X).reshape(n_rows, -1)
-    assert np.abs(numbers[:, 2 * n_outputs :] - parts).max() <= 1e-12 * unit
+    assert np.abs(numbers[:, n_outputs:] - parts).max() <= 1e-12 * unit
     predictions = model.predict(X, offset).reshape(n_rows, -1)
-    assert np.allclose(numbers[:, :n_outputs], predictions, rtol=1e-12)
+    assert np.allclose(frame.iloc[:, :n_outputs].to_numpy(float), predictions, rtol=1e-12)
 
 
 @needs_office
@@ -92,7 +95,8 @@ def test_levels_are_text_and_never_formulas(tmp_path: Path) -> None:
     model = mixed_model(1)
     model.to_excel(tmp_path / "model.xlsx", mixed_rows(100))
     book = openpyxl.load_workbook(tmp_path / "model.xlsx")
-    assert book.sheetnames[:4] == ["Score", "Lookup", "Nodes", "1 amount"]
+    first = ["Read me", "Score", "Effects", "Lookup", "Nodes", "1 amount"]
+    assert book.sheetnames[:6] == first
     towns = {cell.value for cell in book["6 town"]["A"]}
     assert {"=1+1", "'); DROP TABLE x; --", "#N/A"} <= towns
     for sheet in book:
@@ -101,14 +105,77 @@ def test_levels_are_text_and_never_formulas(tmp_path: Path) -> None:
                 if cell.data_type == "f" and cell.value != '=""':  # the empty level
                     assert sheet.title in ("Score", "Lookup")
                     assert "DROP" not in cell.value
-                    assert cell.column > 6 or sheet.title == "Lookup"
+                    assert cell.column not in range(2, 8) or sheet.title == "Lookup"
 
 
 def test_without_rows_there_is_one_to_begin_with(tmp_path: Path) -> None:
     mixed_model(1).to_excel(tmp_path / "model.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "model.xlsx")["Score"]
     assert sheet.max_row == 2
-    assert sheet.cell(2, 2).value in range(12)
+    assert sheet.cell(2, 3).value in range(12)
+
+
+def test_the_workbook_is_one_to_hand_over(tmp_path: Path) -> None:
+    """It says what it is, marks inputs, offers levels, leaves out zeros and hides faint pairs."""
+    whole = mixed_model(2, "logit")
+    tables = [table * (0 if place == 1 else 1) for place, table in enumerate(whole.tables)]
+    tables[-1] = tables[-1] * 1e-6
+    model = replace(whole, tables=tuple(tables))
+    model.to_excel(tmp_path / "model.xlsx", mixed_rows(5))
+    book = openpyxl.load_workbook(tmp_path / "model.xlsx")
+    words = [str(cell.value) for line in book["Read me"].iter_rows() for cell in line]
+    assert digest(model) in words
+    names = [" x ".join(name) for name in model.component_names]
+    score = book["Score"]
+    heads = [cell.value for cell in score[1]]
+    assert heads[0] == "prediction"
+    assert heads[len(model.feature_names) + 2 :] == [name for name in names if name != names[1]]
+    hidden = {sheet.title for sheet in book if sheet.sheet_state == "hidden"}
+    assert any(names[-1].startswith(title.split(" ", 1)[1]) for title in hidden)
+    assert not any(" x " not in title for title in hidden)
+    assert all(cell.font.bold for cell in score[1])
+    assert score.freeze_panes == "B2"
+    is_input = [cell.fill.fgColor.rgb.endswith(INPUT_FILL) for cell in score[2]]
+    assert [head for head, yes in zip(heads, is_input, strict=True) if yes] == list(
+        model.feature_names
+    )
+    offered = {}
+    for rule in score.data_validations.dataValidation:
+        column = heads[openpyxl.utils.column_index_from_string(str(rule.sqref).split("2:")[0]) - 1]
+        cells = book["Nodes"][rule.formula1.split("!")[1].replace("$", "")]
+        offered[column] = len([cell.value for (cell,) in cells])
+        assert rule.showErrorMessage
+    levels = {
+        name: len(feature.levels)
+        for name, feature in zip(model.feature_names, model.encoder.features, strict=True)
+        if feature.levels
+    }
+    assert offered == levels
+    mains = [name for name in model.component_names if len(name) == 1]
+    assert len(book["Effects"]._charts) == len(mains) - 1
+
+
+def test_charts_draw_the_nodes_and_their_effects(tmp_path: Path) -> None:
+    model = mixed_model(1)
+    model.to_excel(tmp_path / "model.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "model.xlsx")
+    for chart in book["Effects"]._charts:
+        name = chart.title.tx.rich.p[0].r[0].t
+        place = model.component_names.index((name,))
+        (axis,), table = model.axes(model.components.components[place]), model.tables[place][:, 0]
+        (series,) = chart.series
+        values = cells_of(book, (series.yVal or series.val).numRef.f)
+        assert values == pytest.approx(table[: len(values)])
+        assert len(values) == (axis.n_nodes if axis.levels is not None else len(axis.values))
+        if series.xVal is not None:
+            assert len(cells_of(book, series.xVal.numRef.f)) == len(values)
+
+
+def cells_of(book: Any, reference: str) -> list[Any]:
+    """Values of a column of cells that a formula names."""
+    title, _, cells = reference.rpartition("!")
+    block = book[title.strip("'").replace("''", "'")][cells.replace("$", "")]
+    return [cell.value for (cell,) in block]
 
 
 def test_what_a_spreadsheet_cannot_hold(tmp_path: Path) -> None:

@@ -15,10 +15,19 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import optional
-from tpnn.anova.components import Component
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.export.sheets.looks import (
+    EFFECTS,
+    Curve,
+    Inputs,
+    draw_effects,
+    dress,
+    dress_scores,
+    write_read_me,
+)
 from tpnn.export.sheets.tidy import band_of, cell_masses, refuse_remainder, title
 from tpnn.loss.links import LARGEST_SCORE
-from tpnn.model.model import AnovaModel, offset_of
+from tpnn.model.model import AnovaModel, changed, offset_of
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import DATE, DURATION, PERIODIC
@@ -174,7 +183,8 @@ MAX_SHEET_NAME = 31
 EXACT_DIGITS = 14  # numbers that differ in them are different in every spreadsheet
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 EMPTY_TEXT = '=""'  # a cell without content would be a missing value
-DATE_FORMAT = "yyyy-mm-dd hh:mm:ss"
+DATE_FORMAT, DAY_FORMAT = "yyyy-mm-dd hh:mm:ss", "yyyy-mm-dd"
+LEAST_SHARE = 0.005  # of the variance, below which the sheet of an interaction is hidden
 
 
 def write_workbook(
@@ -182,10 +192,12 @@ def write_workbook(
 ) -> None:
     """Write a spreadsheet whose formulas are the model.
 
-    The sheet "Score" has a line for each row: its values, which can be changed, then prediction,
-    raw score and the value of every component, which are formulas. Copy a line of "Score" and of
-    "Lookup" down for more rows. "Lookup" finds the neighbouring nodes of each value on "Nodes"; a
-    sheet for each component has its grid of values.
+    The sheet "Score" has a line for each row: the prediction, its values, which can be changed,
+    raw score and the value of every component; all but the values are formulas. Copy a line of
+    "Score" and of "Lookup" down for more rows. "Lookup" finds the neighbouring nodes of each value
+    on "Nodes"; a sheet for each component has its grid of values, hidden for small interactions.
+    "Effects" draws main effects, and "Read me" says all this. Components that are zero are left
+    out.
 
     An empty cell is a missing value. Dates are dates of the spreadsheet, durations are days.
 
@@ -201,16 +213,29 @@ def write_workbook(
         Known part of the raw score of each row of X.
     """
     refuse_remainder(model, "a workbook")
-    book = new_book()
-    sheets = _Sheets(book, model)
-    columns, offsets = written_rows(model, X, offset)
+    book, (columns, offsets) = new_book(), written_rows(model, X, offset)
+    write_read_me(book.active, model)
+    sheets = _Sheets(book, _without_zeros(model))
     for row, added in enumerate(offsets.tolist()):
         sheets.write_row(row + 2, [column[row] for column in columns], added)
+    sheets.dress(len(offsets))
     save_book(book, path)
+
+
+def _without_zeros(model: AnovaModel) -> AnovaModel:
+    """Leave out components that are zero everywhere."""
+    places = [place for place, table in enumerate(model.tables) if table.any()]
+    return changed(
+        model,
+        components=ComponentSet(tuple(model.components.components[place] for place in places)),
+        tables=tuple(model.tables[place] for place in places),
+        evidence=model.evidence.of_components(places),
+    )
 
 
 def save_book(book: Any, path: str | os.PathLike[str]) -> None:
     """Write a workbook, so that a crash leaves the old file or the new one."""
+    dress(book)
     buffer = io.BytesIO()
     book.save(buffer)
     write_file(path, buffer.getvalue())
@@ -284,15 +309,66 @@ class _Sheets:
 
     def __init__(self, book: Any, model: AnovaModel) -> None:
         self.model, self.book = model, book
-        self.score, self.lookup = book.active, book.create_sheet(LOOKUP)
+        self.score, self.lookup = book.create_sheet(SCORE), book.create_sheet(LOOKUP)
         self.nodes = Columns(book.create_sheet(NODES))
-        self.score.title = SCORE
+        self.n_outputs = len(model.intercepts)
+        variances = [
+            float((cell_masses(model.axes(s)) * (table**2).sum(-1)).sum())
+            for s, table in zip(model.components, model.tables, strict=True)
+        ]
+        self.shares = np.array(variances) / (sum(variances) or 1.0)
         used = sorted({j for component in model.components for j in component})
         self.levels = {j: self._write_levels(j) for j in used if model.encoder.features[j].levels}
         places = sorted({(j, len(s)) for s in model.components for j in s})
         self.ranges = {(j, order): self._write_nodes(j, order) for j, order in places}
         self.grids = [self._write_grid(k, s) for k, s in enumerate(model.components)]
         self._write_headings()
+
+    def _value(self, feature: int) -> str:
+        """Letters of the column of a feature on the sheet of scores."""
+        return column_letters(self.n_outputs + feature + 1)
+
+    def dress(self, n_rows: int) -> None:
+        """Draw main effects, hide what is faint, and make the sheet of scores one to work on."""
+        n_inputs = len(self.model.feature_names) + len(offset_heading(self.model))
+        last = self.n_outputs + n_inputs
+        n_effects = self.n_outputs * len(self.model.components)
+        effects = last + self.n_outputs + 1, last + self.n_outputs + n_effects
+        lists = {self.n_outputs + j + 1: str(levels) for j, levels in self.levels.items()}
+        inputs = Inputs(self.n_outputs + 1, last, effects, n_rows)
+        dress_scores(self.score, inputs, self.model, lists)
+        ranked = np.argsort(-self.shares, kind="stable").tolist()
+        mains = [place for place in ranked if len(self.model.components.components[place]) == 1]
+        draw_effects(self.book, [self._curve(place) for place in mains])
+        self.book.move_sheet(EFFECTS, 2 - (len(self.book.sheetnames) - 1))
+        for place, component in enumerate(self.model.components):
+            if len(component) > 1 and self.shares[place] < LEAST_SHARE:
+                self.book[self.grids[place][0].sheet].sheet_state = "hidden"
+
+    def _curve(self, place: int) -> Curve:
+        """Where the values and the effects of a main effect are."""
+        from openpyxl.chart import Reference
+
+        def reference(block: Range, n_rows: int) -> Any:
+            last = block.first_row + n_rows - 1
+            sheet = self.book[block.sheet]
+            return Reference(sheet, block.first_column, block.first_row, block.first_column, last)
+
+        (feature,) = self.model.components.components[place]
+        axis, blocks = self._axis(feature, 1), self.grids[place]
+        has_levels = axis.levels is not None or axis.is_empty
+        n_rows = axis.n_nodes if has_levels else len(axis.values)
+        values = self.ranges[feature, 1]
+        if has_levels:
+            values = blocks[0]._replace(first_column=1, last_column=1)
+        outputs = self.model.output_names or ("effect",)
+        return Curve(
+            name=self.model.feature_names[feature],
+            values=reference(values, n_rows),
+            effects=[(o, reference(b, n_rows)) for o, b in zip(outputs, blocks, strict=True)],
+            has_levels=has_levels,
+            number_format=DAY_FORMAT if axis.kind == DATE else "General",
+        )
 
     def _axis(self, feature: int, order: int) -> Axis:
         return self.model.encoder.axes[order][feature]
@@ -356,8 +432,9 @@ class _Sheets:
         outputs = [f": {output}" for output in self.model.output_names] or [""]
         components = [title(names) for names in self.model.component_names]
         names = self.model.feature_names
-        heads = [*names, *offset_heading(self.model, "offset (log exposure)")]
-        heads += [f"{what}{output}" for what in ("prediction", "raw score") for output in outputs]
+        heads = [f"prediction{output}" for output in outputs]
+        heads += [*names, *offset_heading(self.model, "offset (log exposure)")]
+        heads += [f"raw score{output}" for output in outputs]
         heads += [f"{name}{output}" for name in components for output in outputs]
         check_size(SCORE, 1, len(heads))
         put_line(self.score, 1, heads)
@@ -375,8 +452,8 @@ class _Sheets:
         features = self.model.encoder.features
         for feature, value in enumerate(values):
             style = DATE_FORMAT if features[feature].kind == DATE else ""
-            put(self.score, row, feature + 1, value, style)
-        first = len(values) + 1
+            put(self.score, row, self.n_outputs + feature + 1, value, style)
+        first = self.n_outputs + len(values) + 1
         if offset_heading(self.model):
             put(self.score, row, first, offset)
             first += 1
@@ -387,12 +464,12 @@ class _Sheets:
         cells, column, places = {}, 0, {}
         for feature, labels in self.levels.items():
             column += 1
-            value = f"{SCORE}!${column_letters(feature + 1)}{row}"
+            value = f"{SCORE}!${self._value(feature)}{row}"
             are_text = self.model.encoder.features[feature].are_text
             put_formula(self.lookup, row, column, level_formula(value, labels, are_text))
             places[feature] = f"${column_letters(column)}{row}"
         for (feature, order), nodes in self.ranges.items():
-            value = places.get(feature, f"{SCORE}!${column_letters(feature + 1)}{row}")
+            value = places.get(feature, f"{SCORE}!${self._value(feature)}{row}")
             axis = self._axis(feature, order)
             value = in_period(value, axis)
             node, share = (f"${column_letters(column + k)}{row}" for k in (1, 2))
@@ -405,13 +482,12 @@ class _Sheets:
     def _write_scores(
         self, row: int, first: int, cells: dict[tuple[int, int], tuple[str, str]]
     ) -> None:
-        """Write prediction, raw score and components of a row, beginning at a column."""
-        n_outputs = len(self.model.intercepts)
-        raws = [f"{column_letters(first + n_outputs + k)}{row}" for k in range(n_outputs)]
-        effects = first + 2 * n_outputs
+        """Write prediction, and raw score and components of a row, these beginning at a column."""
+        n_outputs, effects = self.n_outputs, first + self.n_outputs
+        raws = [f"{column_letters(first + k)}{row}" for k in range(n_outputs)]
         for k in range(n_outputs):
             link = link_formula(self.model.link.name, raws, k)
-            put_formula(self.score, row, first + k, link)
+            put_formula(self.score, row, k + 1, link)
             terms = [f"{self.model.intercepts[k]:.17g}"]
             if offset_heading(self.model):
                 terms.append(f"{column_letters(first - 1)}{row}")
@@ -419,7 +495,7 @@ class _Sheets:
                 f"{column_letters(effects + place * n_outputs + k)}{row}"
                 for place in range(len(self.grids))
             ]
-            put_formula(self.score, row, first + n_outputs + k, "+".join(terms))
+            put_formula(self.score, row, first + k, "+".join(terms))
             for place, component in enumerate(self.model.components):
                 formula = self._component(component, cells, self.grids[place][k])
                 put_formula(self.score, row, effects + place * n_outputs + k, formula)
