@@ -98,6 +98,7 @@ def errors_beyond(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArra
     standard deviations of the components with this feature. For a straight line that is the truth.
     """
     errors = np.zeros((len(columns[0]) if columns else 1, len(model.intercepts)))
+    size = max((np.abs(table).max() for table in model.tables), default=0.0) or 1.0
     with np.errstate(over="ignore", divide="ignore"):
         for j, (axis, column) in enumerate(zip(model.encoder.axes[1], columns, strict=True)):
             if not axis.has_steps or axis.kind == PERIODIC:
@@ -110,13 +111,15 @@ def errors_beyond(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArra
                 steps = axis.values / unit
                 deviation = np.sqrt(masses @ (steps - masses @ steps) ** 2)
                 variances = sum(
-                    product_mean(table**2, [axis.weights for axis in model.axes(component)])
+                    product_mean(
+                        (table / size) ** 2, [axis.weights for axis in model.axes(component)]
+                    )
                     for component, table in zip(model.components, model.tables, strict=True)
                     if j in component
                 )
                 far = np.divide(distances / unit, deviation, where=distances > 0, out=distances)
                 far = np.minimum(far, LARGEST_ERROR)[:, None]
-                errors = np.hypot(errors, far * np.sqrt(variances))
+                errors = np.hypot(errors, far * (size * np.sqrt(variances)))
     return np.minimum(errors, LARGEST_ERROR)
 
 
