@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from tpnn import Grow, TPNNSurvival
 from tpnn._utils.threads import Workers
 from tpnn.anova.measure import Marginal
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.solvers.grow.ridge_start import (
+    LARGEST_COEFFICIENT,
     RIDGE_ROWS,
     MainDictionary,
     PairDictionary,
@@ -111,3 +113,15 @@ def test_extreme_coefficients_overflow_without_a_warning(n_threads: int) -> None
         downhill, values = ridge._downhill(y, endless)[0], ridge._gather(endless)
     assert not np.isfinite(downhill).any()
     assert not np.isfinite(values).all()
+
+
+def test_without_a_penalty_nothing_runs_away() -> None:
+    """Two rows whose order a feature tells have no largest likelihood."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 2))
+    times = np.column_stack([rng.uniform(0.5, 2.0, 3), np.ones(3)])
+    solver = Grow(growth="smooth", l2=0.0, max_rounds=20)
+    model = TPNNSurvival(
+        solver=solver, order=1, n_bags=1, max_nodes=5, validation_fraction=0.5, random_state=0
+    ).fit(X, times)
+    assert max(np.abs(table).max() for table in model.model_.tables) < LARGEST_COEFFICIENT

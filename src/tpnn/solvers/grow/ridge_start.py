@@ -190,6 +190,7 @@ PAIR_SCALE = 0.1  # prior size of pairs relative to main effects
 RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and its largest share of all rows
 SOLVED_PAIR_NODES = 32  # per feature of a pair, while solving
 MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
+LARGEST_COEFFICIENT = 1e6  # on the training scale
 ROWS_PER_TASK, FEWEST_TASKS, COMPONENTS_PER_TASK = 4096, 4, 16
 
 Result = TypeVar("Result")
@@ -336,8 +337,14 @@ class BestCoefficients:
     def update(
         self, improved: BoolArray, coefficients: list[RealArray], intercepts: RealArray
     ) -> None:
-        """Adopt the new values of the bags (n_bags,) that improved."""
-        lanes = np.repeat(improved, len(intercepts) // len(improved))
+        """Adopt the new values of the bags (n_bags,) that improved and have not run away.
+
+        Without a penalty, coefficients of rows that can be told apart have no maximum.
+        """
+        sizes = [np.abs(new).reshape(-1, len(intercepts)).max(0, initial=0) for new in coefficients]
+        is_near = np.max(sizes, axis=0) < LARGEST_COEFFICIENT  # false for NaN
+        adopted = improved & is_near.reshape(len(improved), -1).all(1)
+        lanes = np.repeat(adopted, len(intercepts) // len(improved))
         self.intercepts[lanes] = intercepts[lanes]
         for kept, new in zip(self.coefficients, coefficients, strict=True):
             kept[..., lanes] = new[..., lanes]
