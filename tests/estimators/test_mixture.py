@@ -15,6 +15,7 @@ from tests.table.files.tables import write_parts
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 from tpnn._utils import shelf
 from tpnn.estimators import inputs, mixture
+from tpnn.model.remainder import measured
 
 N_ROWS = 500
 DEEP: dict[str, Any] = {**QUICK, "remainder": True}
@@ -76,6 +77,18 @@ def test_intercept_components_and_remainder_are_the_raw_score(fitted: Any) -> No
     for some in (X, rows):
         parts = model.component_scores(some).sum(1) + model.remainder_scores(some)
         assert np.allclose(model.intercept + parts, model.raw_scores(some), rtol=0, atol=1e-12)
+
+
+def test_sets_of_the_remainder_are_those_of_the_leaves_in_the_model() -> None:
+    """They are read bag by bag in canonical order in the fit, and off the joined trees here."""
+    X, y = mixed()
+    model = TPNNRegressor(**DEEP).fit(X[X.columns[::-1]], y).model_
+    assert model.remainder is not None
+    sets, again = model.remainder.largest, measured(model).remainder.largest
+    assert len(sets) > 1
+    assert {each.features for each in sets} == {each.features for each in again}
+    shares = {each.features: each.share for each in again}
+    assert [each.share for each in sets] == pytest.approx([shares[each.features] for each in sets])
 
 
 def test_every_component_averages_to_zero(fitted: Any) -> None:

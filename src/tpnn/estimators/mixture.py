@@ -20,7 +20,7 @@ import numpy as np
 from tpnn._utils.arrays import Float32Array, FloatArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, split
 from tpnn.anova.boxes import Boxes
-from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.anova.components import Component, ComponentSet, InteractionRules, canonical
 from tpnn.anova.core import CoreRules, core_of, variances
 from tpnn.anova.trees import Trees, joined
 from tpnn.estimators.inputs import Settings
@@ -162,7 +162,8 @@ class Mixture:
     ) -> tuple[Problem, Solution, DeepPart | None]:
         """Mix the fitted core and the trees by what held-out rows say."""
         began = time.monotonic()
-        others = [s for s in sizes if s not in problem.components][:N_CANDIDATES]
+        beyond = [s for s in sizes if s not in problem.components][:N_CANDIDATES]
+        others = canonical(beyond, problem.features)
         constants, tables = self._read(problem.ordered + others, boxes)
         fit = padded(problem, fitted)
         core = replace(

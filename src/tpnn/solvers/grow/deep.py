@@ -209,8 +209,9 @@ class DeepGrowth:
             tree_seed = np.uint64(scrambled(seed + np.uint64(len(trees))))
             some = _drawn(len(codes), n_drawn, tree_seed)
             asked, cuts, values = grow_tree(
-                codes[some], columns.sizes[some], columns.features[some], self.meetings,
-                residual, hessian, self._rules_of(len(trees)), WEIGHTS, tree_seed, space, leaf_of,
+                codes if n_drawn == len(codes) else codes[some], columns.sizes[some],
+                columns.features[some], self.meetings, residual, hessian,
+                self._rules_of(len(trees)), WEIGHTS, tree_seed, space, leaf_of,
             )  # fmt: skip
             if not len(asked):
                 break
