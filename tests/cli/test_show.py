@@ -17,6 +17,7 @@ from sklearn.metrics import log_loss, mean_pinball_loss, r2_score
 from tests.cli.commands import run
 from tests.models import table_model, with_remainder
 from tpnn import Explanation, TPNNRegressor, load
+from tpnn.cli.output import print_table
 from tpnn.explain.metrics.estimates import concordance_estimate
 
 QUICK = ("--bags", 1, "--order", 1, "--held-out", 0)
@@ -173,3 +174,24 @@ def test_a_terminal_gets_a_table_and_a_pipe_gets_csv(
     assert [line[0] for line in cells] == frame["component"].tolist()
     found = np.array([line[1:] for line in cells], float)
     assert found == pytest.approx(frame.iloc[:, 1:].to_numpy(), abs=0.0051)
+
+
+def test_tables_on_the_screen_keep_what_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Identifiers, years and booleans as they are; small p-values and predictions are not zero."""
+    table = {
+        "id": [1234567, 1234568],
+        "year": [2023, 2024],
+        "alarm": [True, False],
+        "p_value": [2e-12, 0.25],
+        "mean": [4128.25, 12.25],
+    }
+    print_table(table)
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines[1:]]
+    assert cells == [
+        ["1234567", "2023", "True", "< 0.001", "4 128"],
+        ["1234568", "2024", "False", "0.25", "12"],
+    ]
+    print_table({"id": [1234567.0, 1234568.0], "prediction": [2e-7, 3.5]}, each_alone=True)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:] == [["1234567", "2e-07"], ["1234568", "3.5"]]

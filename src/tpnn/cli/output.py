@@ -13,7 +13,8 @@ from typing import Any
 
 from tpnn._utils.files import is_stream, write_file
 from tpnn.cli.csv_files import is_parquet
-from tpnn.table.words import column
+from tpnn.model.summary import p_value_words
+from tpnn.table.words import THIN_SPACE, column
 
 Lines = Mapping[str, Sequence[Any]]  # columns of a table by name
 
@@ -35,7 +36,7 @@ def check_output(output: str | None, *inputs: str | None) -> None:
             )
 
 
-def write_table(table: Lines, path: str | None) -> None:
+def write_table(table: Lines, path: str | None, each_alone: bool = False) -> None:
     """Write a table to a CSV or Parquet file, or print it: for people on a terminal, else CSV."""
     if path is not None and is_parquet(path):
         import pandas as pd
@@ -44,7 +45,7 @@ def write_table(table: Lines, path: str | None) -> None:
         pd.DataFrame(table).to_parquet(buffer, index=False)
         write_file(path, buffer.getvalue())
     elif path is None and sys.stdout.isatty():
-        print_table(table)
+        print_table(table, each_alone)
     elif path is None:
         _write_csv(table, sys.stdout)
     else:
@@ -95,14 +96,31 @@ def printable(line: str) -> str:
     )
 
 
-def print_table(table: Lines) -> None:
-    """Print a table with aligned columns, the numbers of each with the same decimals."""
+def print_table(table: Lines, each_alone: bool = False) -> None:
+    """Print a table with aligned columns; floats have the same decimals, or each digits alone."""
     columns = []
     for name, values in table.items():
         are_numbers = all(isinstance(value, int | float) for value in values)
-        words = column(list(values)) if are_numbers else list(map(str, values))
+        words = _words(name, values, each_alone)
         cells = [printable(cell) for cell in (name, *words)]
         width = max(map(len, cells))
         columns.append([cell.rjust(width) if are_numbers else cell.ljust(width) for cell in cells])
     for line in zip(*columns, strict=True):
         print("  ".join(line).rstrip())
+
+
+def _words(name: str, values: Sequence[Any], each_alone: bool) -> list[str]:
+    """Cells of a column in words; whole numbers may be years or identifiers, of which all counts.
+
+    >>> _words("n_rows", [1234567], False), _words("share", [0.25, 0.1], False)
+    (['1234567'], ['0.25', '0.10'])
+    >>> _words("p_value", [2e-12], False), _words("rate", [2e-7, 2024.0], True)
+    (['< 0.001'], ['2e-07', '2024'])
+    """
+    if not all(isinstance(value, float) for value in values):
+        return list(map(str, values))
+    if each_alone:
+        return [f"{x:.0f}" if x.is_integer() and abs(x) < 1e15 else f"{x:.6g}" for x in values]
+    if name == "p_value":
+        return list(map(p_value_words, values))
+    return [word.replace(THIN_SPACE, " ") for word in column(list(values))]

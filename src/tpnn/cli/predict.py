@@ -27,7 +27,7 @@ def run_predict(options: argparse.Namespace) -> None:
     check_keys(options.keep, list(rows), names)
     columns = predicted.reshape(-1, len(names)).T.tolist()
     keys = {name: rows[name].tolist() for name in options.keep}
-    write_table(keys | dict(zip(names, columns, strict=True)), options.output)
+    write_table(keys | dict(zip(names, columns, strict=True)), options.output, each_alone=True)
 
 
 def check_keys(keys: Sequence[str], names: Sequence[str], predictions: Sequence[str]) -> None:

@@ -161,8 +161,8 @@ class ComponentTest(NamedTuple):
 class FitStatistics(NamedTuple):
     """How well the smooth parts of a model fit the rows of its fit, and by how many coefficients.
 
-    Grown components have a rough rest beside their smooth part, of which nobody knows how many
-    degrees of freedom it takes. It is left out here.
+    Grown components have a rough rest beside their smooth part, whose degrees of freedom are not
+    estimated. It is left out here.
 
     Parameters
     ----------

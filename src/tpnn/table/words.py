@@ -106,8 +106,8 @@ def read_range(name: str, feature: Feature, ends: Any, argument: str) -> tuple[f
     )
     if low > high:
         raise ValueError(
-            f"{argument}: the first number must not exceed the second, found {tuple(ends)!r}. "
-            "Swap them."
+            f"{argument}: the first number must not exceed the second, found {tuple(ends)!r}, "
+            f"that of {name!r}. Swap them."
         )
     return low, high
 

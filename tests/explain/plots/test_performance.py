@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tpnn import TPNNClassifier, TPNNRegressor, plots
+from tpnn import TPNNClassifier, TPNNRegressor, compare, plots
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +151,24 @@ def test_each_of_several_classes_has_a_line(fitted: Any, quick: Any) -> None:
         points = axes.containers[place].lines[0].get_ydata()
         assert points == pytest.approx(means["actual"].to_numpy())
     assert len({line.get_color() for line in axes.lines if line.get_label() in labels}) == 3
+
+
+def test_labels_are_written_letter_by_letter(fitted: Any, quick: Any) -> None:
+    """Dollar signs begin no formula, underscores hide no line, and long words are shortened."""
+    _, X, y = fitted
+    names = ["_few", "$0 to $500", "a very long name of the last of the three classes"]
+    three = TPNNClassifier(**quick).fit(X, np.array(names)[np.digitize(y, [0, 1])])
+    axes = plots.one_way(three, X, np.array(names)[np.digitize(y, [0, 1])], "town")
+    words = [text.get_text().strip() for text in axes.get_legend().get_texts()]
+    assert {"_few", r"\$0 to \$500"} < set(words)
+    assert max(map(len, words)) < 30
+    flat = fitted[0].model_.edit("x", scale=0.0)
+    axes = plots.double_lift({"_a": flat, "$b to $c": fitted[0]}, X, y)
+    words = [text.get_text().strip() for text in axes.get_legend().get_texts()]
+    assert {"_a", r"\$b to \$c"} < set(words)
+    assert axes.get_xlabel() == r"group, by \$b to \$c less _a"
+    found = compare({"old": np.ones(400), "new": np.linspace(0.8, 1.2, 400)}, X)
+    axes = plots.dislocation(found, by=np.array(names).repeat(134)[:400])
+    words = [text.get_text() for text in axes.get_yticklabels()]
+    assert {"_few", r"\$0 to \$500"} < set(words)
+    assert max(map(len, words)) < 30

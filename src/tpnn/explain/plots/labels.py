@@ -119,6 +119,15 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def legend_words(words: Sequence[str]) -> list[str]:
+    """Short words of a legend, letter by letter; matplotlib leaves out what begins with "_".
+
+    >>> legend_words(["_x", "y"])
+    [' _x', 'y']
+    """
+    return [f"{' ' * word.startswith('_')}{literal(word)}" for word in shortened_levels(words)]
+
+
 def width_of(words: Sequence[str], size: float) -> float:
     """Width of the longest of some words, in points."""
     return LETTER_WIDTH * size * max(map(len, words), default=0)

@@ -24,7 +24,7 @@ from tpnn.explain.plots.axes import (
     set_logarithmic,
     shown_range,
 )
-from tpnn.explain.plots.labels import inches_for_levels, name_band, name_reference
+from tpnn.explain.plots.labels import inches_for_levels, legend_words, name_band, name_reference
 from tpnn.explain.plots.style import (
     BLUE,
     COLOURS,
@@ -201,7 +201,7 @@ def comparison(
     """
     named = isinstance(explanations, Mapping)
     fits = list(explanations.values() if isinstance(explanations, Mapping) else explanations)
-    labels = list(explanations) if isinstance(explanations, Mapping) else [""] * len(fits)
+    labels = legend_words(list(map(str, explanations))) if named else [""] * len(fits)
     for fit in fits:
         check_one_output(fit)
     tables = [fit.component(component) for fit in fits]

@@ -9,7 +9,13 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.explain.doubt import REACH, share_interval
-from tpnn.explain.plots.labels import label_levels, name_axis, points_along
+from tpnn.explain.plots.labels import (
+    label_levels,
+    legend_words,
+    literal,
+    name_axis,
+    points_along,
+)
 from tpnn.explain.plots.style import (
     BLUE,
     COLOURS,
@@ -173,7 +179,8 @@ def one_way(
     if len(means) == 1:
         _draw_means(axes, places, means[next(iter(means))])
     else:
-        for number, (name, one) in enumerate(means.items()):
+        shown = legend_words(list(map(str, means)))
+        for number, (name, one) in enumerate(zip(shown, means.values(), strict=True)):
             again, place = divmod(number, len(COLOURS))
             _draw_means(axes, places, one, COLOURS[place], COLOURS[place], name)
             axes.lines[-1].set_linestyle("--" if again else "-")
@@ -189,7 +196,9 @@ def one_way(
 
 def _share_or_rate(rows: Scored) -> str:
     if rows.task.kind == "classes":
-        return f"share of {rows.task.classes[1]}" if len(rows.task.classes) == 2 else "share"
+        return (
+            literal(f"share of {rows.task.classes[1]}") if len(rows.task.classes) == 2 else "share"
+        )
     return "mean per unit of exposure" if np.ptp(rows.exposure) else "mean"
 
 
@@ -254,11 +263,12 @@ def double_lift(
     groups = even_groups(second.raw - first.raw, first.exposure)
     both = [grouped_means(rows, groups) for rows in (first, second)]
     axes, places = axes_or_new(ax), np.arange(1, len(both[0].actual) + 1)
+    names = legend_words(list(map(str, models)))
     _draw_means(axes, places, both[0])
-    axes.lines[-1].set(color=GREY, label=next(iter(models)))
-    axes.plot(places, both[1].predicted, "-", color=BLUE, linewidth=1.6, label=list(models)[1])
+    axes.lines[-1].set(color=GREY, label=names[0])
+    axes.plot(places, both[1].predicted, "-", color=BLUE, linewidth=1.6, label=names[1])
     axes.set_xticks(places)
-    x_label = f"group, by {' less '.join(list(models)[::-1])}"
+    x_label = f"group, by {' less '.join(name.strip() for name in names[::-1])}"
     return finished(axes, x_label, _share_or_rate(first), True)  # type: ignore[no-any-return]
 
 
@@ -292,7 +302,10 @@ def dislocation(comparison: Any, by: Any = None, ax: Axes | None = None) -> Axes
         else:
             left = shares[:, :band].sum(1)
             axes.barh(np.arange(len(labels)), shares[:, band], left=left, label=word, **shade)
-    axes.set_yticks(range(len(words if by is None else labels)), words if by is None else labels)
+    if by is None:
+        axes.set_yticks(range(len(words)), words)
+    else:
+        label_levels(axes.yaxis, range(len(labels)), labels, points_along(axes.yaxis))
     axes.invert_yaxis()
     return finished(axes, "share of the rows", "", by is not None)  # type: ignore[no-any-return]
 
