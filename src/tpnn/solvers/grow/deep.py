@@ -2,8 +2,9 @@
 
 A deep tree finds an interaction because its features meet on one path; components of fixed features
 would have to be known before. Oblivious and free trees take turns: where one kind fits badly, the
-other mends it. Columns of trees have at most 256 codes. Levels without order are sorted by what
-they say about the targets of the bag's own training rows.
+other mends it. Columns have at most 256 codes, 128 where rows are few, and a tree draws those that
+it may ask about. Levels without order are sorted by what they say about the targets of the bag's
+own training rows.
 """
 
 from __future__ import annotations
