@@ -49,7 +49,7 @@ def test_p_values_of_what_a_search_chose_count_the_candidates(found: Solved) -> 
     given = replace(found, posteriors=known.posteriors, tests=known.tests)
     task = Task(found.problem.objective)
     plain, searched = (
-        finished(replace(given, searched=orders), task, False, Stopwatch()).evidence.tests
+        finished(replace(given, searched=orders), task, Limits(), False, Stopwatch()).evidence.tests
         for orders in (frozenset[int](), frozenset({2}))
     )
     assert plain is not None

@@ -10,7 +10,10 @@ import pytest
 from scipy.stats import chi2, norm
 
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.loss.objectives import resolve
 from tpnn.solvers.grow.solver import Grow
+from tpnn.solvers.solution import Limits
+from tpnn.uncertainty import unpenalised
 
 FAST: Any = {"n_bags": 2, "random_state": 0, "solver": Grow(growth="none"), "order": 1}
 N = 500
@@ -201,6 +204,72 @@ def test_an_effect_without_a_finite_estimate_stays_penalised_and_says_so(
     with pytest.warns(UserWarning, match=r"^shapes: an unpenalised effect needs .* 'arm'"):
         model = model_of("poisson", shapes={"arm": "linear"}).fit(rows, y)
     assert np.abs(model.model_.tables[0]).max() < 30
+
+
+def test_effects_have_the_unit_of_the_target(rows: pd.DataFrame) -> None:
+    y = drawn("squared_error", rows)
+    one, million = (
+        model_of("squared_error", shapes={"dose": "linear"}).fit(rows, unit * y).explain()
+        for unit in (1.0, 1e6)
+    )
+    found, expected = (each.contrast("dose", 4.0, 3.0)[:2] for each in (million, one))
+    np.testing.assert_allclose(found, 1e6 * np.array(expected), rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_too_few_groups_leave_effects_penalised_and_say_so(
+    rows: pd.DataFrame, n_groups: int
+) -> None:
+    model = model_of("squared_error", shapes={"dose": "linear", "arm": "linear"})
+    with pytest.warns(UserWarning, match=rf"found {n_groups} groups and 4"):
+        model.fit(rows, drawn("squared_error", rows), groups=np.arange(N) % n_groups)
+
+
+def test_a_level_of_a_single_group_has_no_sandwich(rows: pd.DataFrame) -> None:
+    groups = np.where(rows["arm"] == "c", 0, 1 + np.arange(N) % 30)
+    model = model_of("squared_error", shapes={"arm": "linear"})
+    with pytest.warns(UserWarning, match=r"one maximum, .* or in a single group"):
+        model.fit(rows, drawn("squared_error", rows), groups=groups)
+
+
+def test_the_order_of_columns_changes_no_bit_of_linear_effects(rows: pd.DataFrame) -> None:
+    y, shapes = drawn("poisson", rows), {"dose": "linear", "arm": "linear", "age": "linear"}
+    one, other = (
+        model_of("poisson", shapes=shapes).fit(rows[columns], y).model_
+        for columns in (["dose", "age", "arm"], ["arm", "dose", "age"])
+    )
+    tables = [dict(zip(m.component_names, m.tables, strict=True)) for m in (one, other)]
+    for name, table in tables[0].items():
+        assert np.array_equal(table, tables[1][name])
+    assert np.array_equal(one.intercepts, other.intercepts)
+
+
+def test_many_columns_are_refused_before_they_are_built(
+    rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpenalised, "MOST_VALUES", 2 * N)
+    monkeypatch.setattr(unpenalised, "_functions", None)
+    with pytest.warns(UserWarning, match=r"at most 1,000 values .* found 3 columns on 500") as told:
+        model_of("poisson", shapes={"dose": "linear", "arm": "linear"}).fit(
+            rows, drawn("poisson", rows)
+        )
+    assert len(told) == 1
+
+
+def test_newtons_method_ends_with_the_time(rows: pd.DataFrame) -> None:
+    objective, y = resolve("poisson", 1), drawn("poisson", rows)[:, None].astype(float)
+    X, ones = rows[["dose"]].to_numpy(), np.ones((N, 1))
+    given = unpenalised.LinearRows(objective, X, 0 * ones, y, ones, None)
+    assert given.fitted(Limits()).shape == (1,)
+    with pytest.raises(TimeoutError, match="effects without a prior"):
+        given.fitted(Limits(deadline=0.0))
+
+
+def test_statistics_of_the_penalised_fit_are_not_those_of_the_model(rows: pd.DataFrame) -> None:
+    y = drawn("squared_error", rows)
+    for shapes, is_known in (({}, True), ({"dose": "linear"}, False)):
+        tests = model_of("squared_error", shapes=shapes).fit(rows, y).model_.evidence.tests
+        assert (tests.fit is not None) == is_known
 
 
 def test_a_linear_feature_is_kept_and_reaches_to_the_ends_of_its_values() -> None:

@@ -114,9 +114,9 @@ class Refits:
         kept = self._refitted(selection)
         kept = with_bands(kept, self.solved.limits) if fitted.has_bands else kept
         provenance = fitted.model.provenance and replace(fitted.model.provenance, scores={})
-        return replace(
-            finished(kept, fitted.task, fitted.has_bands, Stopwatch()), provenance=provenance
-        )
+        limits = self.solved.limits
+        model = finished(kept, fitted.task, limits, fitted.has_bands, Stopwatch())
+        return replace(model, provenance=provenance)
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(
@@ -311,7 +311,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         ZeroTest
             ``degrees``, the effective degrees of freedom of the components, and ``p_value``. It is
             not multiplied by a number of candidates, as those of ``summary`` are for components
-            that were selected.
+            that were selected. All components have their priors, linear features too: of
+            one of these ``summary`` has another p-value, that of Wald's test without a prior.
 
         It takes as long as the bands of the fit, and needs the training rows, to which the
         estimator holds a reference; a pickled or copied estimator does not.

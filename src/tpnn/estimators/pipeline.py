@@ -135,7 +135,7 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     clock.lap("refit")
     banded = with_bands(kept, limits) if has_bands else kept
     clock.lap("bands")
-    model = finished(banded, task, has_bands, clock)
+    model = finished(banded, task, limits, has_bands, clock)
     events += [*banded.events, *cut]
     if problem.base is not None:
         events.append(base_event(problem.base, encoder, model))
@@ -527,12 +527,14 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
     return replace(solved, events=[*solved.events, event])
 
 
-def finished(solved: Solved, task: Task, has_bands: bool, clock: Stopwatch) -> AnovaModel:
+def finished(
+    solved: Solved, task: Task, limits: Limits, has_bands: bool, clock: Stopwatch
+) -> AnovaModel:
     """Bring a solution through the last stages: freeze, constrain, balance, prune, calibrate."""
     problem = solved.problem
     model = freeze(solved, task)
     clock.lap("freeze")
-    model = unpenalised(constrained(model, problem), problem, task.objective)
+    model = unpenalised(constrained(model, problem), problem, task.objective, limits)
     clock.lap("constrain")
     model = pruned(balanced(model, problem, tree_scores(problem, solved.deep)))
     clock.lap("balance")

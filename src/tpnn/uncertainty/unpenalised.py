@@ -7,7 +7,7 @@ intervals and p-values are those of any other program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,18 +15,23 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import warn
+from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import LINEAR
 from tpnn.loss.objectives import Objective
 from tpnn.model.model import AnovaModel, beside_trees, tables_by_component
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.row_scores import training_scores
+from tpnn.solvers.solution import Limits
 from tpnn.table.axis import Axis
 from tpnn.uncertainty.deviance import fixes_variance
 
 N_STEPS, N_HALVINGS = 50, 30
 STEP_OF_RAW_SCORES = 1e-4  # of difference quotients; their error is its square
-CLOSE_ENOUGH = 1e-10  # change of raw scores of the last step, relative to that of one error
+CLOSE_ENOUGH = 1e-10  # length of the last step, relative to one error
+ROUNDING = 1e-13  # of raw scores, relative to the largest; a step that changes them less is none
+MOST_VALUES = 1 << 27  # of columns times rows or nodes: a gigabyte for each copy
+SMALLEST_DISPERSION = 1e-200  # of targets without any error
 LARGEST_EFFECT = 30.0  # of a column's standard deviation on a log or logit scale: there is no end
 SMALLEST_SIZE = 1e-300  # keeps from dividing by zero
 SMALLEST_SHARE = 1e-9  # of the largest information; columns below it cannot be told apart
@@ -51,16 +56,18 @@ class LinearRows:
     masses: FloatArray  # (n, 1): rows that each row stands for
     groups: IntArray | None  # (n,), where the user named them
 
-    def fitted(self) -> FloatArray:
+    def fitted(self, limits: Limits) -> FloatArray:
         """Coefficients by Newton's method, whose steps are halved until the loss does not rise.
 
-        Raises LinAlgError where there are no finite ones, or several.
+        Raises LinAlgError where there are no finite ones, or several, and TimeoutError.
         """
         beta = np.zeros(self.X.shape[1])
         loss, scale = self._loss(beta), np.sqrt(self.masses[:, 0] @ self.X**2 / self.masses.sum())
         for _ in range(N_STEPS):
+            limits.check("effects without a prior")
             information = self.information(beta)
             step = np.linalg.solve(information, self.scores(beta).sum(0))
+            length = step @ information @ step
             for _ in range(N_HALVINGS):
                 after = self._loss(beta - step)
                 if after <= loss + 1e-12 * abs(loss):
@@ -70,7 +77,8 @@ class LinearRows:
             is_bounded = self.objective.link.name != "identity"
             if is_bounded and (np.abs(beta) * scale).max() > LARGEST_EFFECT:
                 break
-            if step @ information @ step <= CLOSE_ENOUGH**2:
+            rounding = self.masses.sum() * (ROUNDING * np.abs(self._raw(beta)).max()) ** 2
+            if length <= CLOSE_ENOUGH**2 * self._dispersion(beta) + rounding:
                 return beta
         raise np.linalg.LinAlgError("no finite maximum")
 
@@ -101,12 +109,7 @@ class LinearRows:
             square = (found + found.T) / 2
         else:
             square = (self.X * self._weights(beta)).T @ self.X
-        units = np.sqrt(np.diag(square).clip(SMALLEST_SIZE))
-        if not (
-            np.isfinite(square).all()
-            and np.linalg.eigvalsh(square / np.outer(units, units))[0] > SMALLEST_SHARE
-        ):
-            raise np.linalg.LinAlgError("columns cannot be told apart")
+        _check_told_apart(square, square)
         return np.asarray(square)
 
     def _weights(self, beta: FloatArray) -> FloatArray:
@@ -122,21 +125,40 @@ class LinearRows:
     def covariance(self, beta: FloatArray) -> FloatArray:
         """Covariance (k, k) of the coefficients.
 
-        Where the loss fixes no variance, Pearson's statistic estimates it. The covariance of rows
-        in groups is the sandwich of the sums of their scores.
+        The covariance of rows in groups is the sandwich of the sums of their scores. Raises
+        LinAlgError where the groups leave an effect without an error.
         """
         inverse = np.linalg.inv(self.information(beta))
-        if self.groups is not None:
-            sums = np.zeros((int(self.groups.max()) + 1, len(beta)))
-            np.add.at(sums, self.groups, self.scores(beta))
-            n_groups = len(np.unique(self.groups))
-            return np.asarray(inverse @ (sums.T @ sums) @ inverse * n_groups / max(n_groups - 1, 1))
+        usual = np.asarray(self._dispersion(beta) * inverse)
+        if self.groups is None:
+            return usual
+        sums = np.zeros((int(self.groups.max()) + 1, len(beta)))
+        np.add.at(sums, self.groups, self.scores(beta))
+        n_groups = len(np.unique(self.groups))
+        found = inverse @ (sums.T @ sums) @ inverse * n_groups / max(n_groups - 1, 1)
+        _check_told_apart(found, usual)
+        return np.asarray(found)
+
+    def _dispersion(self, beta: FloatArray) -> float:
+        """Squared size of one error: Pearson's statistic where the loss fixes no variance."""
         if fixes_variance(self.objective):
-            return np.asarray(inverse)
+            return 1.0
         slopes = self.objective.slopes(self.y, self._raw(beta))[0]
         pearson = float((self.masses**2 * slopes**2 / self._weights(beta)).sum())
-        dispersion = pearson / max(float(self.masses.sum()) - len(beta), 1.0)
-        return np.asarray(dispersion * inverse)
+        return max(pearson / max(float(self.masses.sum()) - len(beta), 1.0), SMALLEST_DISPERSION)
+
+
+def _check_told_apart(square: FloatArray, usual: FloatArray) -> None:
+    """Refuse an information or a covariance (k, k) of columns that cannot be told apart.
+
+    Its unit is the diagonal of another one.
+    """
+    units = np.sqrt(np.diag(usual).clip(SMALLEST_SIZE))
+    if not (
+        np.isfinite(square).all()
+        and np.linalg.eigvalsh(square / np.outer(units, units))[0] > SMALLEST_SHARE
+    ):
+        raise np.linalg.LinAlgError("columns cannot be told apart")
 
 
 def has_likelihood(objective: Objective) -> bool:
@@ -146,31 +168,83 @@ def has_likelihood(objective: Objective) -> bool:
     return objective.predicts_means and not objective.couples_outputs
 
 
-def unpenalised(model: AnovaModel, problem: Problem, objective: Objective) -> AnovaModel:
+def unpenalised(
+    model: AnovaModel, problem: Problem, objective: Objective, limits: Limits
+) -> AnovaModel:
     """Model in which linear features have effects, errors and tests without a prior.
 
     The model must still have all features of the problem; ``objective`` is in the user's unit.
+    Where there are no such effects, or no room or time for them, a warning says so.
     """
-    components = model.components.components
-    linear = [j for j, shape in problem.shapes.items() if shape == LINEAR and (j,) in components]
-    functions = {j: _functions(model.encoder.axes[1][j]) for j in sorted(linear)}
-    functions = {j: columns for j, columns in functions.items() if columns.shape[1]}
-    if not functions or not has_likelihood(objective):
+    components, axes = model.components.components, model.encoder.axes[1]
+    linear = {
+        j: axes[j]
+        for j, shape in problem.shapes.items()  # in an order that is not that of the columns
+        if shape == LINEAR and (j,) in components and _n_functions(axes[j])
+    }
+    if not linear or not has_likelihood(objective):
         return model
-    X, known = _columns(functions, problem), _others(model, problem, list(functions))
-    try:
-        with np.errstate(all="ignore"):  # what overflows has no finite maximum
-            n_outputs = len(model.intercepts)
-            found = [_solved(X, known, problem, objective, k) for k in range(n_outputs)]
-    except np.linalg.LinAlgError:
-        names = ", ".join(repr(model.feature_names[j]) for j in functions)
-        warn(
-            f"shapes: an unpenalised effect needs a likelihood with one maximum, found none for "
-            f"{names}, so that the effects are penalised. Look for a level without events, or for "
-            "linear features that determine each other."
+    names = ", ".join(repr(model.feature_names[j]) for j in linear)
+    refusal = _refusal(sum(map(_n_functions, linear.values())), linear.values(), problem)
+    if not refusal:
+        try:
+            with ONE_BLAS_THREAD, np.errstate(all="ignore"):  # what overflows has no maximum
+                return _fitted(model, linear, problem, objective, limits)
+        except np.linalg.LinAlgError:
+            refusal = (
+                f"a likelihood with one maximum, found none for {names}",
+                "Look for a level without events or in a single group, or for linear features that "
+                "determine each other.",
+            )
+        except TimeoutError:
+            refusal = f"time, found none left for {names}", "Allow the fit more time."
+    rule, advice = refusal
+    warn(f"shapes: an unpenalised effect needs {rule}, so that the effects are penalised. {advice}")
+    return model
+
+
+def _refusal(n_columns: int, axes: Iterable[Axis], problem: Problem) -> tuple[str, ...]:
+    """Rule that many columns break before anything is computed, and what to do; or nothing."""
+    distinct = problem.distinct
+    longest = max(len(distinct.rows), n_columns, *(axis.n_nodes for axis in axes))
+    if n_columns * longest > MOST_VALUES:
+        return (
+            f"at most {MOST_VALUES:,} values of columns on distinct rows, found {n_columns:,} "
+            f"columns on {longest:,}",
+            "Pool rare levels with min_level_rows=, or leave the feature out of shapes=.",
         )
-        return model
+    n_columns += not problem.objective.couples_rows  # the constant
+    n_groups = len(np.unique(distinct.groups))
+    if distinct.are_named and n_groups <= n_columns:
+        return (
+            f"more groups than columns, the constant one too, found {n_groups} groups and "
+            f"{n_columns} columns",
+            "Name fewer linear features, or fit without groups.",
+        )
+    return ()
+
+
+def _fitted(
+    model: AnovaModel,
+    linear: Mapping[int, Axis],
+    problem: Problem,
+    objective: Objective,
+    limits: Limits,
+) -> AnovaModel:
+    """Replace the effects of linear features by those of the largest likelihood."""
+    functions = {j: _functions(axis) for j, axis in linear.items()}
+    X, known = _columns(functions, problem), _others(model, problem, list(functions))
+    outputs = range(len(model.intercepts))
+    found = [_solved(X, known[:, [k]], problem, objective, limits, k) for k in outputs]
     return _with_effects(model, functions, found)
+
+
+def _n_functions(axis: Axis) -> int:
+    """Count the columns of a feature."""
+    if axis.is_nominal:
+        return max(int(np.count_nonzero(axis.weights)) - 1, 0)
+    n_values = np.count_nonzero(axis.weights[axis.regular])
+    return int(n_values > 1) + int((axis.weights[axis.missing] > 0).sum())
 
 
 def _functions(axis: Axis) -> FloatArray:
@@ -179,19 +253,22 @@ def _functions(axis: Axis) -> FloatArray:
     Missing values have one more indicator. The columns average to zero over the masses.
     """
     present = np.flatnonzero(axis.weights > 0)
-    indicators = np.eye(axis.n_nodes)
     if axis.is_nominal:
-        columns = indicators[:, np.delete(present, axis.weights[present].argmax())]
+        levels = np.delete(present, axis.weights[present].argmax())
+        columns = (np.arange(axis.n_nodes)[:, None] == levels).astype(float)
     else:
         line, masses = np.zeros((axis.n_nodes, 1)), axis.weights[axis.regular]
         values = axis.values / max(np.abs(axis.values).max(initial=0.0), SMALLEST_SIZE)
         centred = values - masses @ values / max(masses.sum(), SMALLEST_SIZE)
         deviation = np.sqrt(masses @ centred**2)
         line[axis.regular, 0] = centred / (deviation or 1.0)
-        columns = np.hstack([line[:, : int(deviation > 0)], indicators[:, axis.missing]])
-    columns = columns - axis.weights @ columns
+        missing = np.zeros_like(line)
+        missing[axis.missing] = 1.0
+        differ = [deviation > 0, (axis.weights[axis.missing] > 0).any()]
+        columns = np.hstack([line, missing])[:, differ]
+    columns -= axis.weights @ columns
     columns[axis.weights == 0] *= not axis.is_nominal  # of levels that no row has nothing is known
-    return np.asarray(columns[:, columns.any(0)])
+    return np.asarray(columns[:, columns.any(0)])  # a single level has none that differs
 
 
 def _columns(functions: dict[int, FloatArray], problem: Problem) -> FloatArray:
@@ -214,9 +291,14 @@ def _others(model: AnovaModel, problem: Problem, linear: Sequence[int]) -> Float
 
 
 def _solved(
-    X: FloatArray, known: FloatArray, problem: Problem, objective: Objective, output: int
+    X: FloatArray,
+    known: FloatArray,
+    problem: Problem,
+    objective: Objective,
+    limits: Limits,
+    output: int,
 ) -> Likelihood:
-    """Maximise the likelihood of one output."""
+    """Maximise the likelihood of one output, of which the scores (n, 1) of the rest are known."""
     distinct, size = problem.distinct, X.shape[1]
     counted = distinct.weights > 0
     y = problem.targets.y[distinct.rows][counted]
@@ -224,12 +306,12 @@ def _solved(
     rows = LinearRows(
         objective=replace(objective, n_outputs=1),
         X=np.hstack([X[counted], ones]),
-        known=known[counted, output : output + 1],
+        known=known[counted],
         y=y if objective.n_outputs == 1 else y[:, output : output + 1],
         masses=distinct.weights[counted, None] * distinct.size,
         groups=distinct.groups[counted] if distinct.are_named else None,
     )
-    beta = rows.fitted()
+    beta = rows.fitted(limits)
     constant = 0.0 if objective.couples_rows else float(beta[size])
     return Likelihood(beta[:size], rows.covariance(beta)[:size, :size], constant)
 
@@ -260,7 +342,7 @@ def _with_effects(
     evidence = replace(
         known,
         posteriors=None if posteriors is None else tuple(posteriors),
-        tests=known.tests and known.tests._replace(components=tuple(tests or ())),
+        tests=known.tests and known.tests._replace(components=tuple(tests or ()), fit=None),
     )
     shift = np.array([one.constant for one in found])
     return replace(
