@@ -115,6 +115,19 @@ def test_without_rows_there_is_one_to_begin_with(tmp_path: Path) -> None:
     assert sheet.cell(2, 3).value in range(12)
 
 
+def test_dates_are_shown_whole(tmp_path: Path) -> None:
+    """In a column that is too narrow a spreadsheet shows #### instead."""
+    frame = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=50, freq="7h")})
+    table_model(frame, 1).to_excel(tmp_path / "model.xlsx", frame)
+    book = openpyxl.load_workbook(tmp_path / "model.xlsx")
+    letters = {cell.column_letter for cell in book["Score"][2] if cell.is_date}
+    assert letters == {"B"}
+    for sheet in book:
+        for column in sheet.iter_cols():
+            if any(getattr(cell, "is_date", False) for cell in column):
+                assert sheet.column_dimensions[column[0].column_letter].width >= 20
+
+
 def test_the_workbook_is_one_to_hand_over(tmp_path: Path) -> None:
     """It says what it is, marks inputs, offers levels, leaves out zeros and hides faint pairs."""
     whole = mixed_model(2, "logit")
@@ -125,6 +138,7 @@ def test_the_workbook_is_one_to_hand_over(tmp_path: Path) -> None:
     book = openpyxl.load_workbook(tmp_path / "model.xlsx")
     words = [str(cell.value) for line in book["Read me"].iter_rows() for cell in line]
     assert digest(model) in words
+    assert f"{len(tables) - 1}; 1 component that is zero is left out" in words
     names = [" x ".join(name) for name in model.component_names]
     score = book["Score"]
     heads = [cell.value for cell in score[1]]

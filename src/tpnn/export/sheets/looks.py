@@ -47,8 +47,10 @@ def dress(book: Any) -> None:
         sheet.freeze_panes = sheet.freeze_panes or "A2"
         for cell in sheet[1]:
             cell.font, cell.alignment = Font(bold=True), Alignment(wrap_text=True, vertical="top")
-            width = min(max(len(str(cell.value or "")) + 2, NARROWEST), WIDEST)
-            sheet.column_dimensions[get_column_letter(cell.column)].width = width
+            letter = get_column_letter(cell.column)
+            if letter not in sheet.column_dimensions:  # dates have their own width
+                width = min(max(len(str(cell.value or "")) + 2, NARROWEST), WIDEST)
+                sheet.column_dimensions[letter].width = width
 
 
 def number_format(sizes: FloatArray) -> str:
@@ -149,14 +151,18 @@ def draw_effects(book: Any, curves: Sequence[Curve]) -> None:
         sheet.add_chart(chart, corner)
 
 
-def write_read_me(sheet: Any, model: AnovaModel) -> None:
-    """Say what the workbook is, and how it is used."""
+def write_read_me(sheet: Any, model: AnovaModel, n_written: int) -> None:
+    """Say what the workbook is, with how many components, and how it is used."""
     from openpyxl.styles import Alignment, Font
 
+    n_zeros, written = len(model.components) - n_written, str(n_written)
+    if n_zeros:
+        ones = "1 component that is zero is" if n_zeros == 1 else f"{n_zeros} that are zero are"
+        written += f"; {ones} left out"
     facts = {
         "Model": digest(model),
         "Features": len(model.feature_names),
-        "Components": len(model.components),
+        "Components": written,
         "Written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tpnn {__version__}",
     }
     sheet.title = READ_ME

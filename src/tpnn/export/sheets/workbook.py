@@ -184,6 +184,7 @@ EXACT_DIGITS = 14  # numbers that differ in them are different in every spreadsh
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 EMPTY_TEXT = '=""'  # a cell without content would be a missing value
 DATE_FORMAT, DAY_FORMAT = "yyyy-mm-dd hh:mm:ss", "yyyy-mm-dd"
+DATE_WIDTH = 20  # letters of a column, below which a spreadsheet shows ####
 LEAST_SHARE = 0.005  # of the variance, below which the sheet of an interaction is hidden
 
 
@@ -214,8 +215,9 @@ def write_workbook(
     """
     refuse_remainder(model, "a workbook")
     book, (columns, offsets) = new_book(), written_rows(model, X, offset)
-    write_read_me(book.active, model)
-    sheets = _Sheets(book, _without_zeros(model))
+    reduced = _without_zeros(model)
+    write_read_me(book.active, model, len(reduced.components))
+    sheets = _Sheets(book, reduced)
     for row, added in enumerate(offsets.tolist()):
         sheets.write_row(row + 2, [column[row] for column in columns], added)
     sheets.dress(len(offsets))
@@ -529,7 +531,7 @@ def check_levels(model: AnovaModel, feature: int) -> None:
 
 
 def put(sheet: Any, row: int, column: int, value: Any, style: str = "") -> None:
-    """Write a value: a text is a text, whatever it begins with."""
+    """Write a value: a text is a text, whatever it begins with. ``style`` is that of dates."""
     if value is None:
         return
     cell = sheet.cell(row, column)
@@ -547,6 +549,7 @@ def put(sheet: Any, row: int, column: int, value: Any, style: str = "") -> None:
         cell.value = float(value)
     if style:
         cell.number_format = style
+        sheet.column_dimensions[cell.column_letter].width = DATE_WIDTH
 
 
 def _escaped(text: str) -> str:
