@@ -183,6 +183,40 @@ def test_edits_stay_when_the_page_is_left(
     assert driver.execute_script("return report.editor.edits") == []
 
 
+def test_edits_made_since_stay_when_those_of_an_earlier_visit_are_left_out(
+    models: dict[str, AnovaModel], mixed: Any, driver: Any, downloads: Path, tmp_path: Path
+) -> None:
+    model = models["regression"]
+    rows = opened(model, mixed[0], driver, tmp_path / "page.html")
+    choose(driver, "age")
+    fill(driver, edit_from=30, edit_to=50, operation="add", edit_value=0.5)
+    driver.refresh()
+    wait_until_ready(driver)
+    choose(driver, "income")
+    fill(driver, edit_from=1, operation="multiply by", edit_value=0.5)
+    assert driver.find_element("id", "edited").is_displayed()
+    driver.execute_script("document.getElementById('edited-leave').click()")
+    assert not driver.find_element("id", "edited").is_displayed()
+    edited = replay(model, exported(driver, downloads))
+    check_page(driver, edited, rows)
+    check_page(driver, model.edit("income", between=(1, None), scale=0.5), rows)
+    driver.execute_script("report.editor.undo()")
+    check_page(driver, model, rows)
+
+
+def test_a_damaged_entry_of_the_browser_does_not_stop_the_page(
+    models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    rows = opened(models["regression"], mixed[0], driver, tmp_path / "page.html")
+    for damaged in ("[{", "5", '[{"component": ["none"], "add": 1}]'):
+        ask = "localStorage.setItem(`tpnn edits ${report.data.digest}`, arguments[0])"
+        driver.execute_script(ask, damaged)
+        driver.refresh()
+        wait_until_ready(driver)
+        assert not driver.find_element("id", "edited").is_displayed()
+        check_page(driver, models["regression"], rows)
+
+
 def test_export_asks_once_for_what_is_missing(
     models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
 ) -> None:

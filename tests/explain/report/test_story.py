@@ -143,6 +143,33 @@ def test_survival_of_a_case_is_that_of_python(fast: Any, driver: Any, tmp_path: 
     assert driver.execute_script(ask) == pytest.approx(model.score(shown, y[chosen]), abs=1e-4)
 
 
+@pytest.mark.parametrize("name", ["cox", "fine_gray"])
+def test_the_curve_of_one_kind_of_event_is_no_survival(
+    name: str, fast: Any, driver: Any, tmp_path: Path
+) -> None:
+    """The page says so, and its C-index is that of Python with competing events and ties."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.integers(30, 80, 150), "dose": rng.normal(size=150)})
+    times = np.ceil(5 * rng.exponential(np.exp(-(X["age"] - 55) / 15)))
+    y = np.column_stack([times, rng.integers(0, 3, 150)])
+    settings = {**fast, "objective": {"name": name, "cause": 1}}
+    model = TPNNSurvival(**settings).fit(X, y)
+    model.report(tmp_path / "page.html", X, y)
+    open_page(driver, tmp_path / "page.html")
+    ask = "return concordance(report.data.targets, report.story.others.map(([risk]) => risk))"
+    assert driver.execute_script(ask) == pytest.approx(model.score(X, y), abs=1e-4)
+    words = driver.find_element("id", "curve").text
+    assert words.startswith("This case without an event of kind 1")
+    assert "without it" in words
+    titles = (
+        "return [...document.querySelectorAll('#curve svg, #curves svg')].map(s => s.innerHTML)"
+    )
+    drawn = driver.execute_script(titles)
+    assert drawn
+    assert "surviv" not in words.lower()
+    assert not any("survives" in svg for svg in drawn)
+
+
 def test_a_link_holds_case_and_pinned_case(
     models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
 ) -> None:
@@ -180,11 +207,42 @@ def test_a_link_holds_case_and_pinned_case(
     expected = [*typical[:1], 40, *typical[2:]]
     assert driver.execute_script("return report.values") == expected
     assert "another model" in driver.find_element("id", "link-note").text
-    driver.execute_script(go, "case=%7B")
-    open_at(driver)
-    assert "no case" in driver.find_element("id", "link-note").text
-    assert driver.execute_script("return report.values") == expected
+    ask = "return [report.output, report.story.pinned, report.answer.predictions]"
+    shown = driver.execute_script(ask)
+    for output in ("length", "0", 0.5, -1, 1, None):  # what no output is, is passed over
+        driver.execute_script(go, f"case={quote(json.dumps(strange | {'output': output}))}")
+        open_at(driver)
+        assert driver.execute_script("return [report.output, report.values]") == [0, expected]
+        assert "another model" in driver.find_element("id", "link-note").text
+    broken = json.dumps({"pinned": {"values": {"age": 20}, "offset": 0}})  # without a case
+    for damaged in ("%7B", quote(broken)):
+        driver.execute_script(go, f"case={damaged}")
+        open_at(driver)
+        assert "no case" in driver.find_element("id", "link-note").text
+        assert driver.execute_script("return report.values") == expected
+        assert driver.execute_script(ask) == shown
     assert driver.get_log("browser") == []
+
+
+def test_the_link_of_a_file_is_copied_without_its_folder(page: Path, driver: Any) -> None:
+    """It is appended to the address of another copy, which then shows the case."""
+    open_page(driver, page)
+    driver.execute_script(
+        """window.copied = [];
+        const writeText = text => { copied.push(text); return Promise.resolve(); };
+        Object.defineProperty(navigator, 'clipboard', {value: {writeText}});
+        report.setAll(report.data.rows[5], 0);"""
+    )
+    driver.find_element("id", "link").click()
+    (text,) = driver.execute_script("return copied")
+    assert text.startswith("#case=")
+    row = driver.execute_script("return report.values")
+    copy = page.with_name("copy.html")
+    copy.write_bytes(page.read_bytes())
+    driver.get("about:blank")
+    driver.get(copy.as_uri() + text)
+    open_at(driver)
+    assert driver.execute_script("return report.values") == row
 
 
 def open_at(driver: Any) -> None:

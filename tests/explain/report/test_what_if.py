@@ -13,6 +13,7 @@ import pytest
 
 from tests.explain.report.browser import open_page
 from tests.models import table_model
+from tpnn import TPNNRegressor
 from tpnn.explain.report import write_report
 from tpnn.table.words import MINUS
 
@@ -70,19 +71,39 @@ def test_an_empty_field_is_missing_or_refused(opened: Any, driver: Any) -> None:
 def test_dates_and_durations_are_exported_as_people_write_them(
     opened: Any, driver: Any, downloads: Path
 ) -> None:
+    driver.execute_script("report.setAll(report.data.rows[3])")
+    row = driver.execute_script("return report.values")
+    cells = exported_values(driver, downloads)
+    assert pd.Timestamp(cells["since"]) == pd.Timestamp(row[2], unit="s")
+    assert pd.Timedelta(cells["waited"]) == pd.Timedelta(row[3], unit="s")
+
+
+def test_numbers_are_exported_in_full(
+    fast: Any, driver: Any, downloads: Path, tmp_path: Path
+) -> None:
+    """Also those of a periodic feature, which the page rounds."""
+    hours = np.random.default_rng(0).uniform(0, 24, 300)
+    X = pd.DataFrame({"hour": hours, "load": hours[::-1]})
+    model = TPNNRegressor(**fast, periodic={"hour": 24}).fit(X, np.cos(hours * np.pi / 12)).model_
+    write_report(model, tmp_path / "page.html", X)
+    open_page(driver, tmp_path / "page.html")
+    driver.execute_script("report.setAll(report.data.rows[3])")
+    values = driver.execute_script("return report.values")
+    cells = exported_values(driver, downloads)
+    assert [float(cells["hour"]), float(cells["load"])] == values
+
+
+def exported_values(driver: Any, downloads: Path) -> dict[str, str]:
+    """Value of each feature in the file that the page exports."""
     from selenium.webdriver.support.wait import WebDriverWait
 
     path = downloads / "what-if.csv"
     path.unlink(missing_ok=True)
-    driver.execute_script("report.setAll(report.data.rows[3])")
-    row = driver.execute_script("return report.values")
     driver.find_element("id", "export").click()
     WebDriverWait(driver, 30).until(lambda _: path.exists())
     lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     path.unlink()
-    cells = {line["name"]: line["value"] for line in lines if line["what"] == "feature"}
-    assert pd.Timestamp(cells["since"]) == pd.Timestamp(row[2], unit="s")
-    assert pd.Timedelta(cells["waited"]) == pd.Timedelta(row[3], unit="s")
+    return {line["name"]: line["value"] for line in lines if line["what"] == "feature"}
 
 
 def test_a_filter_without_a_match_says_so(opened: Any, driver: Any) -> None:

@@ -20,7 +20,8 @@ def summarise_cases(model: AnovaModel) -> dict[str, Any]:
     """Collect what the page needs to say how sure the model is of a case.
 
     ``reach`` is the score that a share ``COVERAGE`` of held-out rows do not exceed, for each
-    output; ``scale`` and ``errors`` are the additive models of ``tpnn.model.intervals``.
+    output; ``scale`` and ``errors`` are the additive models of ``tpnn.model.intervals``. ``cause``
+    is the kind of event that a survival curve is about, None where there is only one.
     """
     calibration, baseline = model.evidence.calibration, model.evidence.baseline
     found: dict[str, Any] = {"coverage": COVERAGE, "reach": None, "scale": None, "errors": None}
@@ -30,7 +31,12 @@ def summarise_cases(model: AnovaModel) -> dict[str, Any]:
             found["reach"] = _short(score_at(calibration.scores, COVERAGE, ""))
         found["scale"] = calibration.scale and _scale(calibration.scale)
         found["errors"] = calibration.errors and _scale(calibration.errors)
-    return {"task": model.task.kind, "sureness": found, "baseline": baseline and _curves(baseline)}
+    return {
+        "task": model.task.kind,
+        "cause": model.task.objective.cause,
+        "sureness": found,
+        "baseline": baseline and _curves(baseline),
+    }
 
 
 def targets_of(model: AnovaModel, y: Any, n_rows: int, shown: IntArray) -> list[list[float]]:

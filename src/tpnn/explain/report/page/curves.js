@@ -66,12 +66,15 @@ function ratioFigure(groups, data, rows = `${groups.n_rows.reduce((a, b) => a + 
   return figure(titleOf("Actual over expected" + when, groups), svg, `From the lowest to the highest prediction${data.offset ? " per unit of exposure" : ""}, ${rows} in ${n} groups.`);
 }
 
-function survivalFigure(title, curves, colours, note) {
+// What a survival curve shows: of a model of one kind of event, others are no end.
+const survivalName = ({cause}) => cause === null ? "share that survives" : "share without this event";
+
+function survivalFigure(title, curves, colours, note, name) {
   const high = Math.max(...curves.flatMap(curve => curve.times));
   const lines = curves.flatMap((curve, i) => [
     {points: steps(pairs(curve.times, curve.observed)), colour: colours[i]},
     {points: pairs(curve.times, curve.predicted), colour: colours[i], dashed: true}]);
-  const svg = drawLines(title, {low: 0, high: high || 1, name: "time"}, {low: 0, high: 1, name: "share that survives"}, lines);
+  const svg = drawLines(title, {low: 0, high: high || 1, name: "time"}, {low: 0, high: 1, name}, lines);
   return figure(title, svg, note);
 }
 
@@ -109,8 +112,8 @@ function modelFigures(data) {
   if (data.survival.length) {
     const source = data.hasBaseline ? "" : " The baseline hazard is that of these rows, because the model has none.";
     const [all, ...thirds] = data.survival, key = "Solid: observed (Kaplan-Meier). Dashed: mean of the predicted curves.";
-    figures.push(survivalFigure("Survival of all rows", [all], ["low"], key + source));
-    if (thirds.length) figures.push(survivalFigure("Survival by predicted risk", thirds, ["low", "faint", "high"], "Blue: lowest third of risk. Grey: middle third. Red: highest third. " + key));
+    figures.push(survivalFigure("Survival of all rows", [all], ["low"], key + source, survivalName(data)));
+    if (thirds.length) figures.push(survivalFigure("Survival by predicted risk", thirds, ["low", "faint", "high"], "Blue: lowest third of risk. Grey: middle third. Red: highest third. " + key, survivalName(data)));
   }
   if (data.path) figures.push(pathFigure(data.path));
   return figures;

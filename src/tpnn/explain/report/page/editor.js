@@ -107,6 +107,7 @@ class Editor {
     this.edits = [];
     this.past = [];
     this.before = null;
+    this.recalled = 0; // edits of an earlier visit, which come first
     this.shapes = Object.keys(view.data.directions); // are for main effects
     this.whole = [...this.shapes, "without"]; // are for a whole effect, and need no number
     const operations = [...Object.entries(OPERATIONS), ...this.shapes.map(shape => [shape, `make ${shape}`])];
@@ -116,7 +117,7 @@ class Editor {
     byId("edit-form").onsubmit = event => { event.preventDefault(); this.fromForm(); };
     byId("edit-all").onclick = () => { this.places.forEach(place => place.fill({})); this.showSelection(); };
     byId("edit-undo").onclick = () => this.undo();
-    byId("edited-leave").onclick = () => { while (this.past.length) this.restore(); this.refresh(); };
+    byId("edited-leave").onclick = () => this.leave();
     byId("edit-by").oninput = event => { this.edits.forEach(edit => { edit.by = event.target.value; }); this.keep(); };
     byId("brush").oninput = event => this.setBrush(+event.target.value);
     this.setBrush(BRUSH.width);
@@ -130,15 +131,22 @@ class Editor {
 
   // Edits of an earlier visit, which the browser has kept.
   recall() {
-    const kept = JSON.parse(this.stored("getItem") || "[]");
     try {
-      kept.forEach(edit => this.apply(edit, false));
+      JSON.parse(this.stored("getItem") || "[]").forEach(edit => this.apply(edit, false));
     } catch {
-      while (this.past.length) this.restore(); // made by another version of the page
+      while (this.past.length) this.restore(); // damaged, or made by another version of the page
     }
+    this.recalled = this.edits.length;
     byId("edit-by").value = this.edits.at(-1)?.by || "";
-    if (this.edits.length) this.refresh();
-    byId("edited").hidden = !this.edits.length;
+    if (this.recalled) this.refresh();
+  }
+
+  // Without the edits of an earlier visit; those made since then stay.
+  leave() {
+    const since = this.edits.slice(this.recalled);
+    while (this.past.length) this.restore();
+    since.forEach(edit => this.apply(edit, false));
+    this.refresh();
   }
 
   // The browser's place for the edits of this model; some frames have none.
@@ -413,6 +421,7 @@ class Editor {
   restore() {
     const {axes, intercept, components} = this.past.pop(), {data} = this.model;
     this.edits.pop();
+    this.recalled = Math.min(this.recalled, this.edits.length);
     this.model.axes = axes;
     data.intercept = intercept;
     data.components.length = components.length; // without those that the edit created
@@ -426,7 +435,7 @@ class Editor {
 
   refresh() {
     this.keep();
-    byId("edited").hidden ||= !this.edits.length;
+    byId("edited").hidden = !this.recalled;
     this.view.tabled = null;
     this.view.story.others = this.predictions();
     this.view.relist();

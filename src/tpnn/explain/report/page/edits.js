@@ -119,7 +119,7 @@ function applyEdit(model, component, edit) {
   });
 }
 
-// Loss of the rows of the page by the kind of task, from predictions (rows, outputs) and targets, for one output.
+// Score of the rows of the page by the kind of task, whatever the loss of the fit, from predictions (rows, outputs) and targets, for one output.
 const LOSSES = {
   classes: ["log-loss", (target, predictions) => -Math.log(Math.max(1e-15, predictions.length === 1 ? target[0] ? predictions[0] : 1 - predictions[0] : predictions[target.indexOf(1)]))],
   numbers: ["root mean squared error", (target, predictions, k) => (target[k] - predictions[k]) ** 2],
@@ -127,11 +127,12 @@ const LOSSES = {
   quantiles: ["mean pinball loss", (target, predictions, k, level) => Math.max(level * (target[0] - predictions[k]), (level - 1) * (target[0] - predictions[k]))],
 };
 
-// Share of the pairs of which the one at higher risk had its event first; ties of risk count half.
+// Share of the pairs of which the one at higher risk had its event first; ties of risk count half. A row with an event (1) is
+// compared with those still at risk then and with those of a competing event (2), as concordance_estimate does in Python.
 function concordance(targets, risks) {
   let right = 0, all = 0;
   targets.forEach(([time, event], i) => targets.forEach(([other, happened], j) => {
-    if (!event || i === j || time > other || (time === other && (happened || i > j))) return;
+    if (event !== 1 || !(other > time || (other === time && happened !== 1) || happened === 2)) return;
     all++;
     right += risks[i] > risks[j] ? 1 : risks[i] === risks[j] ? 0.5 : 0;
   }));

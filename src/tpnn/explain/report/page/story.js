@@ -130,7 +130,7 @@ class Story {
     byId("sum").textContent = `${terms.join(", ")}: together ${link === "identity" ? "the prediction" : "the raw score"} ${whole}.`;
   }
 
-  // Probability of surviving beyond each time, with its band: as AnovaModel.predict_survival and predict_survival_interval.
+  // Probability of no event of the model's kind up to each time, with its band: as AnovaModel.predict_survival and predict_survival_interval.
   survival(curve, raw, error) {
     return curve.times.map((time, i) => {
       const hazard = Math.exp(Math.min(LARGEST_SCORE, raw + curve.logHazard[i])), factor = Math.exp(NORMAL_95 * Math.hypot(error, curve.errors[i]));
@@ -150,8 +150,11 @@ class Story {
     const line = (all, more) => ({points: steps(drawn(all).map(([time, share]) => [time, share])), ...more});
     const lines = [line(this.survival(curve, data.intercept[0], 0), {colour: "faint", dashed: true}), ...(from ? [line(this.survival(curve, from.raw[0], 0), {colour: "high"})] : []),
       line(points, {colour: "low", band: isFitted ? drawn(points).map(([time, , low, high]) => [time, low, high]) : null})];
-    const half = points.find(([, share]) => share <= 0.5)?.[0], name = half === undefined ? `More than half survive to the last event, at ${written(last)}.` : `Half of such cases survive beyond ${written(half)}.`;
-    const svg = drawLines(`Survival of this case. ${name}`, {low: 0, high: last, name: "time"}, {low: 0, high: 1, name: "share that survives"}, lines);
+    const half = points.find(([, share]) => share <= 0.5)?.[0], isAny = data.cause === null; // event
+    const name = half === undefined ? `More than half ${isAny ? "survive" : "are without it"} to the last event, at ${written(last)}.` : `Half of such cases ${isAny ? "survive" : "are without it"} beyond ${written(half)}.`;
+    const heading = isAny ? "Survival of this case" : `This case without an event of kind ${data.cause}`;
+    byId("curve-name").textContent = heading;
+    const svg = drawLines(`${heading}. ${name}`, {low: 0, high: last, name: "time"}, {low: 0, high: 1, name: survivalName(data)}, lines);
     const key = `Blue: this case${isFitted ? ", with its band of 95 %" : ""}. Dashed: a case of average risk.${from ? " Red: the pinned case." : ""}`;
     byId("curve-body").replaceChildren(svg, make("p", {className: "note", textContent: `${name} ${key}`}));
   }
@@ -184,18 +187,19 @@ class Story {
     try {
       const {model, output, offset, values, pinned} = JSON.parse(decodeURIComponent(location.hash.slice(LINK_MARK.length)));
       const number = x => Number.isFinite(x) ? x : 0;
-      this.pinned = pinned ? {values: this.numbered(pinned.values), offset: number(pinned.offset)} : null;
-      if (output in this.data.intercept) this.view.showOutput(output);
-      this.view.setAll(this.numbered(values), number(offset));
+      const held = pinned ? {values: this.numbered(pinned.values), offset: number(pinned.offset)} : null, shown = this.numbered(values);
+      this.pinned = held;
+      if (Number.isInteger(output) && output >= 0 && output < this.model.outputs) this.view.showOutput(output);
+      this.view.setAll(shown, number(offset));
       note(model === this.data.digest ? "This case came with the link." : "The link was made for another model: its values are shown here as far as this model knows them.");
     } catch {
       note("The link holds no case that can be read.");
     }
   }
 
-  // The link becomes the address of the page, and is copied where the browser lets it.
+  // The link becomes the address of the page, and is copied where the browser lets it; of a file, without its folder here.
   copy() {
-    const done = navigator.clipboard?.writeText(byId("link").href) ?? Promise.reject();
-    done.then(() => "The link is copied.", () => "The link is now the address of this page.").then(text => { byId("link-note").textContent = text; });
+    const isFile = location.protocol === "file:", done = navigator.clipboard?.writeText(isFile ? this.link() : byId("link").href) ?? Promise.reject();
+    done.then(() => isFile ? "The part from #case= is copied: append it to the address of your copy of this page." : "The link is copied.", () => "The link is now the address of this page.").then(text => { byId("link-note").textContent = text; });
   }
 }

@@ -475,7 +475,7 @@ class View {
     const harmless = text => /^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text; // no formula in a spreadsheet
     const quote = text => `"${harmless(String(text)).replaceAll('"', '""')}"`;
     const lines = [["what", "name", "value"].join(",")];
-    const value = (feature, x) => x === null ? "" : ["number", "periodic"].includes(feature.kind) && !feature.levels.length ? x : valueWord(feature, x);
+    const value = (feature, x) => x === null ? "" : feature.kind.endsWith("number") && !feature.levels.length ? x : valueWord(feature, x);
     this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(value(feature, this.values[j]))].join(",")));
     const names = this.data.outputs.length ? this.data.outputs : [this.target];
     names.forEach((name, k) => lines.push(["intercept", quote(name), this.data.intercept[k]].join(",")));
