@@ -79,6 +79,25 @@ def test_intercept_components_and_remainder_are_the_raw_score(fitted: Any) -> No
         assert np.allclose(model.intercept + parts, model.raw_scores(some), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_trees_of_some_rows_are_mixed_and_balanced_on_all(
+    classes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tpnn.solvers.grow.solver.MOST_DEEP_ROWS", N_ROWS // 2)
+    X, y = mixed()
+    if classes:
+        names = np.digitize(y, [-0.5, 0.5])
+        model = TPNNClassifier(**DEEP).fit(X, names)
+        shares = np.bincount(names) / len(names)
+        assert model.predict_proba(X).mean(0) == pytest.approx(shares, abs=1e-12)
+    else:
+        model = TPNNRegressor(**DEEP).fit(X, y)
+        assert model.predict(X).mean() == pytest.approx(y.mean(), abs=1e-12)
+    frozen = model.model_
+    parts = frozen.component_scores(X).sum(1) + frozen.remainder_scores(X)
+    assert np.allclose(frozen.intercept + parts, frozen.raw_scores(X), rtol=0, atol=1e-12)
+
+
 def test_sets_of_the_remainder_are_those_of_the_leaves_in_the_model() -> None:
     """They are read bag by bag in canonical order in the fit, and off the joined trees here."""
     X, y = mixed()
