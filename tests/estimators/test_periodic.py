@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from sklearn.base import clone
 import tpnn
 from tpnn import TPNNClassifier, TPNNRegressor
 from tpnn.anova.shapes import WRAPPED
+from tpnn.model.constrain import constrain
+from tpnn.table.axis import within_period
 
 QUICK: dict[str, Any] = {"n_bags": 2, "order": 2, "random_state": 0, "bands": False, "verbose": 0}
 
@@ -130,6 +134,53 @@ def test_three_classes_and_the_shape_by_its_long_name(rows: pd.DataFrame) -> Non
     short = TPNNClassifier(periodic={"hour": 24})
     assert short.get_params()["shapes"] == {"hour": ("periodic", 24)}
     assert clone(short).shapes == short.shapes
+
+
+@pytest.mark.parametrize("period", [2 * np.pi, 0.1, 0.3, 0.7, 24.0])
+def test_what_is_within_a_period_is_at_least_0_and_at_most_the_period(period: float) -> None:
+    """Beside the exact remainder of fractions; where a quotient rounds up it may be either end."""
+    x = np.arange(-5000, 5000) * period / 12
+    inside = within_period(x, period)
+    assert inside.min() >= 0
+    assert inside.max() <= period
+    exact = np.array([float(Fraction(number) % Fraction(period)) for number in x])
+    apart = np.abs(inside - exact)
+    assert np.minimum(apart, period - apart).max() <= 1e-12 * period * 500
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        huge = within_period(np.array([1e308, -1e308, np.nan]), period * 1e-3)
+    assert ((huge[:2] >= 0) & (huge[:2] <= period * 1e-3)).all()
+    assert np.isnan(huge[2])
+
+
+@pytest.mark.filterwarnings("error")
+def test_quotients_that_round_up_are_fitted_saved_and_exported(tmp_path: Path) -> None:
+    period = 2 * np.pi
+    X = pd.DataFrame({"angle": np.arange(5000) * period / 12})
+    model = TPNNRegressor(**QUICK, periodic={"angle": period}).fit(X, np.cos(X["angle"])).model_
+    assert model.encoder.axes[1][0].values[0] == 0
+    model.save(tmp_path / "model.tpnn")
+    np.testing.assert_array_equal(tpnn.load(tmp_path / "model.tpnn").predict(X), model.predict(X))
+    score: dict[str, Any] = {}
+    exec(model.to_code("python"), score)  # the code that was just written
+    for angle in (*X["angle"][-50:], 1e308, -1e308):
+        expected = model.predict(pd.DataFrame({"angle": [angle]}))[0]
+        assert score["score"]({"angle": angle})["prediction"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_other_shapes_of_a_periodic_feature_are_refused(
+    fitted: TPNNRegressor, rows: pd.DataFrame
+) -> None:
+    model = fitted.model_
+    for shape in ("increasing", "convex", "linear"):
+        with pytest.raises(ValueError, match=r"^shape: a periodic feature ends as it begins and"):
+            model.edit("hour", shape=shape)
+        with pytest.raises(ValueError, match=r"^shapes: a periodic feature ends as it begins and"):
+            constrain(model, {"hour": shape})
+        assert not model.certificate("hour", shape).holds
+        twice = TPNNRegressor(**QUICK, shapes={"hour": shape}, periodic={0: 24})
+        with pytest.raises(ValueError, match=r"^shapes: a feature is named once, found 'hour' by"):
+            twice.fit(rows, target(rows))
 
 
 def test_bad_input(rows: pd.DataFrame) -> None:

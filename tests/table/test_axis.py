@@ -169,6 +169,31 @@ def test_codes_are_the_nearest_of_all_nodes(x: np.ndarray, most: int) -> None:
     assert np.allclose(chosen, distances.min(1), atol=1e-9 * (1 + np.ptp(x)))
 
 
+@given(columns, st.integers(2, 12))
+def test_ends_and_heavy_values_are_nodes_together(x: np.ndarray, most: int) -> None:
+    """Of more heavy values than there is room for beside the ends, the lightest are left out."""
+    values, counts = np.unique(x, return_counts=True)
+    nodes = place_nodes(values, counts.astype(float), most, reach_ends=True)
+    assert len(nodes) <= max(most, 1)
+    assert nodes[0] == values[0]
+    assert nodes[-1] == values[-1]
+    heavy = values[counts >= counts.sum() / most]
+    left_out = np.setdiff1d(heavy, nodes)
+    assert len(left_out) <= 2
+    assert len(np.union1d(heavy, values[[0, -1]])) <= most or len(nodes) == most
+    if len(np.union1d(heavy, values[[0, -1]])) <= most:
+        assert not len(left_out)
+
+
+def test_a_heavy_value_beside_an_end_keeps_its_node() -> None:
+    values, masses = np.arange(101.0), np.ones(101)
+    masses[[1, 99]] = 500.0
+    for most in (4, 8, 16):
+        nodes = place_nodes(values, masses, most, reach_ends=True)
+        assert set(nodes) >= {0.0, 1.0, 99.0, 100.0}
+        assert len(nodes) == most
+
+
 @given(columns, st.integers(3, 12))
 def test_no_node_stands_for_much_more_than_its_share(x: np.ndarray, most: int) -> None:
     """Light values between two nodes hold at most two shares of the mass."""

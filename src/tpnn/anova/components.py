@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 Component = tuple[int, ...]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,22 @@ def resolve_feature(feature: Any, feature_names: Sequence[str], argument: str) -
             f"The columns are {list(feature_names)[:10]}."
         )
     return index
+
+
+def resolve_features(
+    given: Mapping[Any, Value], feature_names: Sequence[str], argument: str
+) -> dict[int, Value]:
+    """Key what is given for features by their indices; refuse a feature that is named twice."""
+    found: dict[int, Value] = {}
+    for feature, value in given.items():
+        index = resolve_feature(feature, feature_names, argument)
+        if index in found:
+            raise ValueError(
+                f"{argument}: a feature is named once, found {feature_names[index]!r} by its name "
+                "and by its position. Leave one of them out."
+            )
+        found[index] = value
+    return found
 
 
 def _index(feature: Any, feature_names: Sequence[str]) -> int | None:

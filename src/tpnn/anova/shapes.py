@@ -463,11 +463,17 @@ def _ends(
 
 
 def check_shape(
-    encoder: TableEncoder, index: int, shape: str, argument: str, levels: bool = False
+    encoder: TableEncoder,
+    index: int,
+    shape: str,
+    argument: str,
+    levels: bool = False,
+    is_given: bool = True,
 ) -> None:
-    """Refuse an unknown shape, or the shape of a feature without order.
+    """Refuse an unknown shape, or one of a feature without order or of a periodic one.
 
-    ``levels`` says that levels without order may be linear.
+    ``levels`` says that levels without order may be linear; ``is_given`` that the feature is to
+    get the shape, not only to be looked at.
     """
     if shape == WRAPPED and encoder.features[index].kind == PERIODIC:
         return
@@ -475,6 +481,11 @@ def check_shape(
         raise ValueError(
             f"{argument}: must be one of {', '.join(SHAPES)}, found {shape!r}. "
             "Pass 'increasing', for example."
+        )
+    if encoder.features[index].kind == PERIODIC and is_given:
+        raise ValueError(
+            f"{argument}: a periodic feature ends as it begins and has no other shape, found "
+            f"{shape!r} for {encoder.feature_names[index]!r}. Leave it out."
         )
     if encoder.features[index].kind == NOMINAL and not (shape == LINEAR and levels):
         raise ValueError(

@@ -23,6 +23,7 @@ from tpnn.anova.components import (
     ComponentSet,
     InteractionRules,
     resolve_feature,
+    resolve_features,
     resolve_interactions,
 )
 from tpnn.anova.shapes import LINEAR, WRAPPED, check_shape
@@ -158,7 +159,7 @@ def encode(
     nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
     order = max(settings.order, 1 if base is None else base.order)
     nodes = nodes_by_order(table.n_features, replace(settings, order=order))
-    shaped = {resolve_feature(j, names, "shapes"): s for j, s in settings.shapes.items()}
+    shaped = resolve_features(settings.shapes, names, "shapes")
     lines = [feature for feature, shape in shaped.items() if shape == LINEAR]
     periods = {feature: s[1] for feature, s in shaped.items() if not isinstance(s, str)}
     rules = LevelRules(nominal, settings.min_level_rows, lines, periods)
@@ -184,9 +185,8 @@ def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
     """Shapes by the index of the feature."""
     names = encoder.feature_names
     shapes = {j: WRAPPED for j, each in enumerate(encoder.features) if each.kind == PERIODIC}
-    for named, shape in settings.shapes.items():
+    for feature, shape in resolve_features(settings.shapes, names, "shapes").items():
         if isinstance(shape, str):
-            feature = resolve_feature(named, names, "shapes")
             check_shape(encoder, feature, shape, "shapes", levels=True)
             shapes[feature] = shape
     return shapes

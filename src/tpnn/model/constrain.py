@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.anova.components import Component, ComponentSet, canonical, resolve_feature
+from tpnn.anova.components import Component, ComponentSet, canonical, resolve_features
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import LINEAR, Tables, check_shape, constrained
 from tpnn.model.evidence import ComponentTest, Evidence
@@ -29,7 +29,7 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     A feature in the remainder is refused.
     """
     names = model.feature_names
-    indices = {resolve_feature(j, names, "shapes"): shape for j, shape in shapes.items()}
+    indices = resolve_features(shapes, names, "shapes")
     for index, shape in indices.items():
         check_shape(model.encoder, index, shape, "shapes")
     if model.remainder is not None:

@@ -342,7 +342,7 @@ class AnovaModel:
         if self.remainder is not None:
             self.remainder.refuse_steps(self.feature_names, [index], "certificate")
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")
-        check_shape(self.encoder, index, asked, "shape")
+        check_shape(self.encoder, index, asked, "shape", is_given=False)
         axes = self.encoder.axes
         found = [certificate(tables, axes, index, asked) for tables in tables_by_output(self)]
         return min(found, key=lambda certificate: certificate.minimum)

@@ -282,7 +282,7 @@ def place_nodes(
 
     A value that alone holds 1/max_nodes of the mass is a node of its own; the other nodes are
     quantiles of the remaining mass, so that one heavy value leaves nodes for the rest. With
-    ``reach_ends`` the outer nodes are the outer values.
+    ``reach_ends`` the outer values are nodes, too.
 
     >>> place_nodes(np.arange(5.0), np.full(5, 0.2), max_nodes=8)
     array([0., 1., 2., 3., 4.])
@@ -293,19 +293,29 @@ def place_nodes(
     if len(values) <= max_nodes:
         return values
     atom = masses >= masses.sum() / max_nodes
+    if reach_ends and max_nodes > 1:
+        atom[[0, -1]] = True
+        inner = np.flatnonzero(atom)[1:-1]
+        lightest = np.argsort(masses[inner], kind="stable")
+        atom[inner[lightest[: max(len(inner) + 2 - max_nodes, 0)]]] = False
     n_quantiles = max_nodes - int(atom.sum())
     rest, light = (values[~atom], masses[~atom]) if atom.any() else (values, masses)
     cumulated = np.cumsum(light)
     levels = (np.arange(n_quantiles) + 0.5) / max(n_quantiles, 1) * cumulated[-1]
-    nodes = np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
-    if reach_ends and len(nodes) > 1:
-        nodes[[0, -1]] = values[[0, -1]]
-    return nodes
+    return np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
 
 
 def within_period(x: FloatArray, period: float) -> FloatArray:
-    """Numbers without their whole periods; every export computes it so, to the same bits."""
-    return np.asarray(x - np.floor(x / period) * period)
+    """Numbers without their whole periods; every export computes it so, to the same bits.
+
+    Where ``x / period`` rounds up to a whole number, the difference is below 0. Numbers that are
+    huge beside their period have no place in it that doubles know; they stay inside.
+
+    >>> within_period(np.array([25.0, -1.0, np.nan]), 24.0)
+    array([ 1., 23., nan])
+    """
+    with np.errstate(over="ignore"):
+        return np.clip(x - np.floor(x / period) * period, 0.0, period)
 
 
 def with_period(
@@ -365,8 +375,8 @@ def nested_axes(
 ) -> list[Axis]:
     """One axis per size; the nodes of each are nodes of every finer one.
 
-    So a piecewise linear function on coarse nodes is one on fine nodes too. Nodes of quantiles may
-    have their outer ones moved to the ends of the values.
+    So a piecewise linear function on coarse nodes is one on fine nodes too. ``reach_ends`` is that
+    of :func:`place_nodes`.
     """
     axes: dict[int, Axis] = {}
     n_present = len(values) - int(np.isnan(values[-1]))

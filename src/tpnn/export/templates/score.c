@@ -142,7 +142,10 @@ static int tpnn_read(const struct tpnn_row *row, const struct tpnn_input *input,
         else end = middle;
     }
     *x /= input->unit;
-    if (input->period > 0) *x -= floor(*x / input->period) * input->period;
+    if (input->period > 0) {
+        *x -= floor(*x / input->period) * input->period;
+        *x = fmin(fmax(*x, 0), input->period);
+    }
     return TPNN_UNSEEN;
 }
 

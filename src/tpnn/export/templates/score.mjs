@@ -202,7 +202,8 @@ function read(row, [name, kind, unit], levels) {
   }
   if (kind === "periodic number") {
     const number = finite(value, name);
-    return { x: number - Math.floor(number / unit) * unit, code: UNSEEN };
+    const rest = number - Math.floor(number / unit) * unit;
+    return { x: Math.min(Math.max(rest, 0), unit), code: UNSEEN };
   }
   const isText = typeof value === "string";
   if (isText !== (kind === "text") && kind !== "text or numbers") {

@@ -205,7 +205,10 @@ def _read(row, name, kind, unit, levels):
     if kind == "number":
         return _finite(value, name) / unit, UNSEEN
     if kind == "periodic number":
-        return _finite(value, name) - math.floor(value / unit) * unit, UNSEEN
+        number = _finite(value, name)
+        turns = number / unit
+        turns = turns if math.isinf(turns) else math.floor(turns)
+        return min(max(number - turns * unit, 0.0), unit), UNSEEN
     if kind in ("date", "duration"):
         return _finite(_seconds(value), name) / unit, UNSEEN
     if isinstance(value, str) != (kind == "text") and kind != "text or numbers":
