@@ -23,7 +23,7 @@ def fitted(quick: Any) -> tuple[TPNNRegressor, pd.DataFrame, np.ndarray]:
     return TPNNRegressor(**quick).fit(X[:300], y[:300]), X[300:], y[300:]
 
 
-def test_a_comparison_says_whether_the_difference_is_clear(fitted: Any) -> None:
+def test_a_comparison_says_whether_the_difference_is_clear(fitted: Any, tmp_path: Path) -> None:
     """By the paired differences of the losses, here squared errors."""
     model, X, y = fitted
     words = set()
@@ -40,6 +40,10 @@ def test_a_comparison_says_whether_the_difference_is_clear(fitted: Any) -> None:
     assert {"new is clearly worse", "No clear difference"} <= words
     back = tpnn.compare({"old": model.model_.edit("a", scale=0.0), "new": model}, X, y)
     assert back.verdict.startswith("new is clearly better: ")
+    assert "would flip" not in back.verdict  # numbers decide nothing
+    assert "flip" not in back.to_html(tmp_path / "page.html").path.read_text("utf-8").lower()
+    decided = tpnn.compare({"old": model, "new": worse}, X, y, threshold=0.0)
+    assert decided.verdict.endswith(f"{len(decided.flips)} decisions of {len(y)} would flip.")
     assert "No targets were given" in tpnn.compare({"old": model, "new": worse}, X).verdict
 
 
@@ -54,7 +58,15 @@ def test_a_validation_says_the_score_and_what_is_weak(fitted: Any) -> None:
 
 def test_monitoring_names_its_alarms(fitted: Any) -> None:
     model, X, _ = fitted
-    assert tpnn.monitor(model, X[:150], X[150:]).verdict.startswith("No alarm: ")
+    n = len(tpnn.monitor(model, X[:150], X[150:]).features)
+    start = f"No alarm: in {n} features"
+    end = "no change is beyond chance; the chance of any alarm without a change is 5 %."
+    words = tpnn.monitor(model, X[:150], X[150:]).verdict
+    assert words == f"{start} and the score {end}"
+    words = tpnn.monitor(model, X[:150], X[150:], model.predict(X[150:])).verdict
+    assert words == f"{start}, the score and the targets {end}"
+    one = model.model_.restrict([(0,)])
+    assert tpnn.monitor(one, X[:150], X[150:]).verdict.startswith("No alarm: in 1 feature and")
     found = tpnn.monitor(model, X[:150], X[150:] + 3.0)
     assert all(alarm in found.verdict for alarm in found.alarms)
     assert found.verdict.startswith(f"{len(found.alarms)} alarms: ")

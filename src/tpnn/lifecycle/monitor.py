@@ -194,7 +194,9 @@ class Drift:
         """What is alarming in a sentence, and else that nothing is."""
         rate = f"the chance of any alarm without a change is {100 * self.false_alarm_rate:g} %"
         if not self.alarms:
-            return f"No alarm: {len(self.features)} features and the score are as before; {rate}."
+            tested = counted(len(self.features), "feature")
+            tested += ", the score and the targets" if len(self.calibration) else " and the score"
+            return f"No alarm: in {tested} no change is beyond chance; {rate}."
         return f"{counted(len(self.alarms), 'alarm')}: {'; '.join(self.alarms)} ({rate})."
 
     def _repr_html_(self) -> str:

@@ -11,7 +11,12 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
+from sklearn.metrics import (
+    log_loss,
+    mean_poisson_deviance,
+    mean_squared_error,
+    mean_tweedie_deviance,
+)
 from threadpoolctl import threadpool_limits
 
 import tpnn
@@ -129,6 +134,67 @@ def test_a_challenger_of_ones_own_is_in_the_document(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "price of readability" in page
     assert "challenger" not in validate(model, new, actual > 0).to_dict()
+
+
+@pytest.mark.parametrize("objective", ["poisson", "squared_error"])
+def test_counts_of_0_and_1_are_scored_by_the_loss_of_the_model(objective: str) -> None:
+    """As scikit-learn has it: the price has the sign of the difference of the losses."""
+    (X, y), (new, actual) = rows(), rows(1)
+    model = TPNNRegressor(objective=objective, **QUICK).fit(X, (y > 0).astype(float))
+    mean, seen = model.predict(new), (actual > 0).astype(float)
+    worse, deviance = np.full(300, 0.9), mean_poisson_deviance
+    measured = deviance if objective == "poisson" else mean_squared_error
+    found = validate(model, new, seen, challenger=worse).challenge
+    assert found.loss["challenger"] == pytest.approx(measured(seen, worse))
+    assert found.loss["difference"] == pytest.approx(measured(seen, mean) - measured(seen, worse))
+    assert found.loss["difference"] < 0
+    assert (
+        f"so -{abs(100 * found.loss['difference'] / found.loss['challenger']):.2g} %" in found.price
+    )
+    if objective == "poisson":
+        power = validate(model, new, seen, power=1.5, challenger=worse).challenge
+        expected = mean_tweedie_deviance(seen, worse, power=1.5)
+        assert power.loss["challenger"] == pytest.approx(expected)
+
+
+def test_the_price_is_a_loss_in_plain_digits() -> None:
+    (X, y), (new, actual) = rows(), rows(1)
+    model, seen = TPNNClassifier(**QUICK).fit(X, y > 0), actual > 0
+    ranks = validate(model, new, seen, challenger=10 * np.arange(300.0)).challenge
+    assert "not known" in ranks.price
+    certain = validate(model, new, seen, challenger=np.where(seen, 1.0, 0.0)).challenge
+    assert "%" not in certain.price  # of a loss of zero
+    alike = validate(model, new, np.ones(300, bool), challenger=10 * np.arange(300.0)).challenge
+    assert alike.loss is None
+    numbers = TPNNRegressor(**QUICK).fit(X, y)
+    near = validate(numbers, new, actual, challenger=actual + 0.01).challenge
+    assert near.loss["difference"] / near.loss["challenger"] > 100
+    assert "e+" not in near.price
+
+
+def test_too_few_rows_are_refused_and_few_of_a_class_are_in_every_fifth(tmp_path: Path) -> None:
+    (X, y), (new, _) = rows(), rows(1, 60)
+    TPNNClassifier(**QUICK).fit(X, y > 0).model_.save(tmp_path / "model.tpnn")
+    model = tpnn.load(tmp_path / "model.tpnn")
+    rare = np.arange(60) < 5
+    assert np.isfinite(validate(model, new, rare, challenger=True).challenge.loss["challenger"])
+    for n_rows, labels in ((4, rare[:4]), (60, rare & (np.arange(60) < 4)), (60, rare & False)):
+        with pytest.raises(ValueError, match=r"^challenger: gradient boosting needs 20 rows"):
+            validate(model, new[:n_rows], labels, challenger=True)
+    TPNNRegressor(objective="poisson", **QUICK).fit(X, np.exp(y)).model_.save(tmp_path / "c.tpnn")
+    counts, one = tpnn.load(tmp_path / "c.tpnn"), (np.arange(60) == 7).astype(float)
+    with pytest.raises(ValueError, match=r"^challenger: .* found 1 of 60 targets above 0"):
+        validate(counts, new, one, challenger=True)
+
+
+def test_messages_name_the_challenger() -> None:
+    (X, y), (new, actual) = rows(), rows(1)
+    model = TPNNRegressor(**QUICK).fit(X, y)
+    with pytest.raises(TypeError, match=r"^challenger: must be .* each of the 300 rows, found"):
+        validate(model, new, actual, challenger=np.zeros(299))
+    columns = {name: new[name].to_numpy() for name in new}
+    found = validate(model, columns, actual, challenger=np.zeros(300)).challenge
+    assert found.loss["challenger"] == pytest.approx(mean_squared_error(actual, np.zeros(300)))
 
 
 def test_what_has_no_single_mean_is_refused() -> None:

@@ -16,6 +16,7 @@ import pandas as pd
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import COUNT, SHARE, check_parameters
+from tpnn.explain.metrics.curves import is_mixed
 from tpnn.explain.metrics.estimates import (
     Estimate,
     area_estimate,
@@ -36,6 +37,7 @@ from tpnn.model.codec import storable_labels
 from tpnn.model.model import AnovaModel
 from tpnn.model.task import Task
 from tpnn.table.columns import array_of
+from tpnn.table.table import Table
 
 BELOW, AT_LEAST = "below", "at least"
 DECISION = pd.CategoricalDtype([BELOW, AT_LEAST])
@@ -104,17 +106,21 @@ class RowComparison:
         return [(one, by_name[one.name]) for one in old if one.name in by_name]
 
     def _estimates_of(self, actual: FloatArray, mean: FloatArray) -> list[Estimate]:
-        """Scores of one model, the same for both."""
-        both = np.concatenate(self._both())
-        if set(np.unique(actual)) <= {0.0, 1.0}:
+        """Scores of one model, the same for both; without any task, 0 and 1 are two classes."""
+        both, task = np.concatenate(self._both()), self.tasks[-1] if self.tasks else None
+        is_two = set(np.unique(actual)) <= {0.0, 1.0}
+        if is_two and (task is None or task.kind == "classes"):
             if both.min() >= 0 and both.max() <= 1:
                 task = Task(LOG_LOSS, classes=(0, 1))
                 return estimate(task, actual, task.link.forward(mean))
             is_second = actual == 1
+            if not is_mixed(is_second):
+                return []
             return [area_estimate("AUROC", is_second, mean),
                     distance_estimate("KS", is_second, mean)]  # fmt: skip
-        rates = [task for task in self.tasks if task.kind == "rates"]
-        task = rates[0] if rates and both.min() > 0 else Task(SQUARED_ERROR)
+        is_rate = task is not None and task.kind == "rates" and both.min() > 0
+        if task is None or not (is_rate or task.kind == "numbers"):
+            task = Task(SQUARED_ERROR)
         return estimate(task, actual, task.link.forward(mean))
 
     def _both(self) -> tuple[FloatArray, FloatArray]:
@@ -126,6 +132,12 @@ class RowComparison:
                 "Compare models with one output."
             )
         return old, new
+
+    @property
+    def loss(self) -> pd.Series[Any] | None:
+        """Line of the first score of which less is better; None where there is none."""
+        places = [place for place, (one, _) in enumerate(self._estimates) if one.is_gain is False]
+        return self.scores.iloc[places[0]] if places else None
 
     def _actual(self) -> FloatArray | None:
         """Targets as numbers, labels of two classes as 0 and 1; None where there are none."""
@@ -311,11 +323,20 @@ def has_components(model: Any) -> bool:
 
 
 def compare_rows(
-    models: Mapping[str, Any], X: Any, y: Any, offset: Any, threshold: float | None
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    offset: Any,
+    threshold: float | None,
+    argument: str = "models",
 ) -> RowComparison:
     """Compare two models of any kind by predictions, as ``tpnn.compare`` describes it."""
     first, second = models
-    predictions = {name: predictions_of(name, model, X, offset) for name, model in models.items()}
+    n_rows = Table(X).n_rows
+    predictions = {
+        name: _predictions(model, X, offset, n_rows, (argument, name))
+        for name, model in models.items()
+    }
     ours = [model for model in models.values() if has_components(model) and not is_linear(model)]
     return RowComparison(
         names=(str(first), str(second)),
@@ -327,8 +348,13 @@ def compare_rows(
     )
 
 
-def predictions_of(name: str, model: Any, X: Any, offset: Any) -> FloatArray:
-    """One prediction for each row, (n_rows,), of a model, a function or a column of scores."""
+def _predictions(
+    model: Any, X: Any, offset: Any, n_rows: int, called: tuple[str, str]
+) -> FloatArray:
+    """One prediction for each row, (n_rows,), of a model, a function or a column of scores.
+
+    Messages call it by the name of the argument, and by its own where that is another one.
+    """
     if has_components(model) and not is_linear(model):
         frozen = as_model(model)
         found: Any = frozen.link.inverse(frozen.raw_scores(X, offset))
@@ -341,12 +367,13 @@ def predictions_of(name: str, model: Any, X: Any, offset: Any) -> FloatArray:
         found = model(X)
     else:
         found = model
-    numbers = checked_numbers("models", array_of(found)) if _is_column(found) else None
-    if numbers is None or numbers.shape != (len(X),):
+    numbers = checked_numbers(called[0], array_of(found)) if _is_column(found) else None
+    if numbers is None or numbers.shape != (n_rows,):
+        whose = "" if called[0] == called[1] else f" {called[1]!r}"
         shape = getattr(found, "shape", type(found).__name__)
         raise TypeError(
-            f"models: {name!r} must be a fitted model, a function of a table, or one score for "
-            f"each of the {len(X)} rows, found {shape}. Pass its predictions on X as an array."
+            f"{called[0]}:{whose} must be a fitted model, a function of a table, or one score for "
+            f"each of the {n_rows} rows, found {shape}. Pass its predictions on X as an array."
         )
     return numbers
 

@@ -214,7 +214,15 @@ class Comparison(RowComparison):
         status = self.frame["status"]
         kept = f"{(status == 'same').sum()} of {len(status)} parts are the same"
         words += f"{kept}." if words else f"No targets were given; {kept}, on {n_rows} rows."
+        if not self.has_decisions:
+            return words
         return f"{words} {counted(len(self.flips), 'decision')} of {n_rows} would flip."
+
+    @property
+    def has_decisions(self) -> bool:
+        """Whether anything is decided: a class, or by a threshold."""
+        has_threshold = self.threshold is not None and self.raw[1].ndim == 1
+        return has_threshold or self.tasks[1].kind == "classes"
 
     def _repr_html_(self) -> str:
         """Show the verdict and the largest differences in a notebook."""

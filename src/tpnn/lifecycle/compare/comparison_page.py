@@ -67,7 +67,8 @@ def comparison_page(comparison: Comparison) -> str:
     frame, flips = comparison.frame, comparison.flips
     n_rows = len(comparison.raw[0])
     moved = frame[frame["component"] != "(intercept)"]["status"].value_counts()
-    facts: list[tuple[str, Any]] = [("Rows", n_rows), ("Decisions that flip", len(flips))]
+    facts: list[tuple[str, Any]] = [("Rows", n_rows)]
+    facts += [("Decisions that flip", len(flips))] * comparison.has_decisions
     facts += [(f"Components {status}", int(count)) for status, count in moved.items()]
     mains, pairs = _ranked(comparison, 1)[:MOST_CHARTS], _moved_pairs(comparison)
     sections = [
@@ -98,7 +99,8 @@ def comparison_page(comparison: Comparison) -> str:
             else "No pair differs between the two models.",
             (pictures(_maps(comparison, *one) for one in pairs),),
         ),
-        Section("Flips", "Rows for which the two models decide differently.", (table(flips),)),
+        *[Section("Flips", "Rows for which the two models decide differently.", (table(flips),))]
+        * comparison.has_decisions,
     ]
     return page(f"{first} and {second}", comparison.verdict, facts, sections)
 

@@ -307,7 +307,7 @@ def validate(
         facts=_facts(frozen, len(raw)),
         false_alarm_rate=rate,
         sheets=_sheets(model, X, y),
-        challenge=challenged(model, frozen, X, y, offset, challenger),
+        challenge=challenged(model, frozen, X, y, offset, power, challenger),
     )
 
 
