@@ -164,11 +164,17 @@ GOOD_TEST = {
         ({"components": [GOOD_TEST | {"degrees": math.inf}] * 3}, "must be finite numbers"),
         ({"components": [GOOD_TEST | {"p_value": 1.5}] * 3}, "must be shares"),
         ({"components": [GOOD_TEST | {"concurvity": -0.1}] * 3}, "must be shares"),
+        ({"copies": [["x0"]]}, "copies must be sets of features"),
+        ({"copies": [["x0", "x0"]]}, "copies must be sets of features"),
+        ({"copies": [["x0", "other"]]}, "copies must be sets of features"),
         ({"components": [[3.5, 0.01, 1.25, 0.1, 0.75]] * 3}, "type dict is needed"),
     ],
 )
 def test_wrong_tests(change: Any, rule: str, tmp_path: Path) -> None:
-    good = {"loss_name": "poisson", "loss": 1.0, "components": [GOOD_TEST] * 3}
+    good = {
+        "loss_name": "poisson", "loss": 1.0, "components": [GOOD_TEST] * 3,
+        "copies": [["x0", "x1"]],
+    }  # fmt: skip
     random_model(2, 2).save(tmp_path / "whole")
 
     def with_tests(document: Any, tests: Any) -> None:

@@ -84,9 +84,33 @@ def test_nested_fits_have_the_joint_test_of_what_one_lacks() -> None:
     assert f"{frame.loc['large', 'aic']:.6g}" in str(both["large"].model_.summary())
     loaded = {name: model.model_ for name, model in both.items()}
     assert compare(loaded, X).nested["p_value"].isna().all()  # the rows are not there
-    for other in (both["small"], TPNNRegressor(order=1, **FAST).fit(X, -y)):
-        with pytest.raises(ValueError, match=r"^nested: needs two fits to the same rows"):
+    gone = pickle.loads(pickle.dumps(both["large"]))
+    assert compare(both | {"large": gone}, X).nested["p_value"].isna().all()
+    for settings, target, words in [
+        ({"order": 1}, -y, "needs two fits to the same rows"),
+        (
+            {"components": [("a",), ("b",)]},
+            y,
+            "one fit must have all .* found 1 that .* and 1 that",
+        ),
+        ({"order": 1, "bands": False}, y, "needs fits with an AIC, .* none of 'other'"),
+        ({"order": 1, "shapes": {"b": "linear"}}, y, "needs fits with an AIC, .* none of 'other'"),
+    ]:
+        other = TPNNRegressor(**FAST, **settings).fit(X, target)
+        with pytest.raises(ValueError, match=rf"^nested: {words}"):
             _ = compare({"one": both["small"], "other": other}, X).nested
+
+
+def test_nested_fits_have_no_p_value_for_what_was_searched() -> None:
+    X, y = rows(3)
+    y = y + 2 * X["a"] * X["b"]
+    found = TPNNRegressor(order=2, max_components=5, **FAST).fit(X, y)
+    mains = TPNNRegressor(components=[("a",), ("b",)], **FAST).fit(X, y)
+    assert ("a", "b") in found.components_
+    assert compare({"mains": mains, "found": found}, X).nested["p_value"].isna().all()
+    every = TPNNRegressor(order=2, interactions="all", **FAST).fit(X, y)
+    frame = compare({"mains": mains, "every": every}, X).nested
+    assert frame.loc["mains", "p_value"] < 1e-6
 
 
 def test_what_cannot_be_tested_says_so() -> None:

@@ -45,6 +45,11 @@ def test_p_values_of_levels_are_uniform_where_nothing_is() -> None:
         assert np.mean(np.array(found) < level) == pytest.approx(level, abs=4 * error)
 
 
+def test_levels_of_which_nothing_is_known_have_a_p_value_of_one() -> None:
+    nothing = ByFunctions(np.zeros((3, 3)), np.zeros(3)).solved(np.ones(3))
+    assert p_value(nothing, are_levels=True) == p_value(nothing) == 1
+
+
 def test_copies_of_a_feature_are_redundant_and_named(tmp_path: Any) -> None:
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"cm": rng.normal(size=400), "age": rng.normal(size=400)})
@@ -59,6 +64,8 @@ def test_copies_of_a_feature_are_redundant_and_named(tmp_path: Any) -> None:
         (note,) = (note for note in one.summary().notes if note.startswith("copies"))
         assert note.startswith("copies: cm and inch say the same in all rows")
     assert model.test(["cm", "inch"]).p_value < 1e-10
+    one = TPNNRegressor(components=[("cm",), ("age",)], **FAST).fit(X, y).model_.summary()
+    assert not any("copies" in note for note in one.notes)  # the other one is not in the model
     alone = TPNNRegressor(order=1, **FAST).fit(X[["cm", "age"]], y).model_.summary()
     assert not any("copies" in note for note in alone.notes)
     assert max(line.p_value for line in alone.lines) < 1e-10

@@ -247,7 +247,9 @@ def component_tests(
                 degrees, min(n_candidates * p_value, 1.0), *losses[component], concurvity=share
             )
         )
-    named = tuple(tuple(names[j] for j in same) for same in copies)
+    used = {feature for component in model.components for feature in component}
+    shown = (tuple(names[j] for j in same if j in used) for same in copies)
+    named = tuple(same for same in shown if len(same) > 1)
     loss = _finite(held_out.loss)
     return ComponentTests(objective.name, loss, tuple(lines), copies=named or None)
 

@@ -284,6 +284,10 @@ def _check_tests(model: AnovaModel, tests: ComponentTests) -> None:
     shares = [value for line in tests.components for value in (line.p_value, line.concurvity)]
     outside = any(value < 0 or value > 1 for value in shares)
     _require(not outside, "p-values and concurvity must be shares")
+    names = set(model.feature_names)
+    are_sets = all(1 < len(set(same)) == len(same) for same in tests.copies or ())
+    are_sets = are_sets and all(names.issuperset(same) for same in tests.copies or ())
+    _require(are_sets, "copies must be sets of features")
 
 
 def _check_calibration(model: AnovaModel, calibration: Calibration) -> None:

@@ -449,6 +449,8 @@ def p_value(posterior: Coefficients, are_levels: bool = False) -> float:
     if not are_levels:
         return usual
     both = np.array([usual, _quadratic_test(posterior, DETECTABLE_OF_LEVELS)])
+    if both.min() == 1:  # there is no information
+        return 1.0
     mean = (1 / np.tan(np.pi * both.clip(max=LARGEST_COMBINED))).mean()
     return float(np.arctan2(1.0, mean) / np.pi)
 

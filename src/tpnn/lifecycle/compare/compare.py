@@ -146,22 +146,37 @@ class Comparison(RowComparison):
 
         Both are fits to the same rows, with bands, and one has all components of the other.
         ``p_value`` is that of the joint test, in the larger one, of all components that the smaller
-        one lacks. It needs the training rows, to which the estimator of a fit holds a reference.
+        one lacks. It holds for components that were listed, or all included, in both fits. Where a
+        search or a selection chose among components of their order, it would be too small or too
+        large, and is NaN. So it is without the training rows, to which the estimator of a fit holds
+        a reference, but a pickled one does not.
         """
         fits = [one.evidence.tests and one.evidence.tests.fit for one in self.originals]
         kept = [fit for fit in fits if fit is not None]
-        rows = {one.provenance and one.provenance.fingerprint for one in self.originals}
+        if len(kept) < 2:
+            without = self.names[fits.index(None)]
+            raise ValueError(
+                "nested: needs fits with an AIC, which have bands, a likelihood, no remainder and "
+                f"no linear features, found none of {without!r}. Fit it so."
+            )
+        if len({one.provenance and one.provenance.fingerprint for one in self.originals}) > 1:
+            raise ValueError(
+                f"nested: needs two fits to the same rows, found others of {self.names[1]!r} than "
+                f"of {self.names[0]!r}. Fit both to the same rows."
+            )
         sets = [set(one.component_names) for one in self.originals]
         large = int(sets[0] < sets[1])
-        if len(kept) < 2 or len(rows) > 1 or not sets[1 - large] < sets[large]:
+        if not sets[1 - large] < sets[large]:
+            n_lacking = [len(sets[1] - sets[0]), len(sets[0] - sets[1])]
             raise ValueError(
-                "nested: needs two fits to the same rows, with bands and without a remainder, of "
-                f"which one has all components of the other and more, found {self.names[0]!r} and "
-                f"{self.names[1]!r}. Fit both to the same rows, for example with components=."
+                "nested: one fit must have all components of the other and more, found "
+                f"{n_lacking[0]} that {self.names[0]!r} lacks, and {n_lacking[1]} that "
+                f"{self.names[1]!r} lacks. List the components of both with components=."
             )
         p_values = np.full(2, np.nan)
-        if hasattr(self.given[large], "test"):
-            more = [s for s in self.originals[large].component_names if s not in sets[1 - large]]
+        more = [s for s in self.originals[large].component_names if s not in sets[1 - large]]
+        orders = {len(names) for names in more}
+        if all(_chose_none(one, orders) for one in self.given):
             p_values[1 - large] = self.given[large].test(more).p_value
         frame = pd.DataFrame(kept, index=list(self.names)).rename(columns={"degrees": "edf"})
         return frame.assign(p_value=p_values)
@@ -428,6 +443,12 @@ def _change(old: Remainder | None, new: Remainder | None) -> Remainder | None:
     trees = joined([new.trees, old.trees.scaled(np.full(len(constants), -1.0))])
     moved = tuple(tables[component] for component in components)
     return Remainder(trees, constants, components, moved, share=0.0, worth=0.0)
+
+
+def _chose_none(given: Any, orders: set[int]) -> bool:
+    """Whether an estimator, which still holds its rows, chose no components of these orders."""
+    fitted = getattr(given, "_fitted_", None)
+    return fitted is not None and not orders & fitted.kept.searched
 
 
 def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
