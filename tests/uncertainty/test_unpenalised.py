@@ -244,12 +244,13 @@ def test_the_order_of_columns_changes_no_bit_of_linear_effects(rows: pd.DataFram
     assert np.array_equal(one.intercepts, other.intercepts)
 
 
+@pytest.mark.parametrize(("limit", "most"), [("MOST_VALUES", 2 * N), ("MOST_COLUMNS", 2)])
 def test_many_columns_are_refused_before_they_are_built(
-    rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    limit: str, most: int, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpenalised, "MOST_VALUES", 2 * N)
+    monkeypatch.setattr(unpenalised, limit, most)
     monkeypatch.setattr(unpenalised, "_functions", None)
-    with pytest.warns(UserWarning, match=r"at most 1,000 values .* found 3 columns on 500") as told:
+    with pytest.warns(UserWarning, match=r"at most .* found 3 columns on 500") as told:
         model_of("poisson", shapes={"dose": "linear", "arm": "linear"}).fit(
             rows, drawn("poisson", rows)
         )

@@ -30,6 +30,7 @@ N_STEPS, N_HALVINGS = 50, 30
 STEP_OF_RAW_SCORES = 1e-4  # of difference quotients; their error is its square
 CLOSE_ENOUGH = 1e-10  # length of the last step, relative to one error
 ROUNDING = 1e-13  # of raw scores, relative to the largest; a step that changes them less is none
+MOST_COLUMNS = 2000  # whose eigenvalues take seconds
 MOST_VALUES = 1 << 27  # of columns times rows or nodes: a gigabyte for each copy
 SMALLEST_DISPERSION = 1e-200  # of targets without any error
 LARGEST_EFFECT = 30.0  # of a column's standard deviation on a log or logit scale: there is no end
@@ -66,7 +67,7 @@ class LinearRows:
         for _ in range(N_STEPS):
             limits.check("effects without a prior")
             information = self.information(beta)
-            step = np.linalg.solve(information, self.scores(beta).sum(0))
+            step = np.linalg.solve(information, self._gradient(beta))
             length = step @ information @ step
             for _ in range(N_HALVINGS):
                 after = self._loss(beta - step)
@@ -91,8 +92,16 @@ class LinearRows:
 
     def scores(self, beta: FloatArray) -> FloatArray:
         """Gradient of the loss of each row, (n, k)."""
-        slopes = self.objective.slopes(self.y, self._raw(beta), self.masses)[0]
-        return np.asarray(self.masses * slopes * self.X)
+        return np.asarray(self._slopes(beta) * self.X)
+
+    def _gradient(self, beta: FloatArray) -> FloatArray:
+        """Gradient of the loss of all rows, (k,)."""
+        return np.asarray(self._slopes(beta)[:, 0] @ self.X)
+
+    def _slopes(self, beta: FloatArray) -> FloatArray:
+        """Compute the derivative of the loss in the raw score of each row, (n, 1)."""
+        raw = self._raw(beta)
+        return np.asarray(self.masses * self.objective.slopes(self.y, raw, self.masses)[0])
 
     def information(self, beta: FloatArray) -> FloatArray:
         """Second derivative of the loss (k, k), expected; of partial likelihoods, the observed one.
@@ -102,8 +111,7 @@ class LinearRows:
         if self.objective.couples_rows:
             steps = STEP_OF_RAW_SCORES / np.maximum(np.abs(self.X).max(0), SMALLEST_SIZE)
             sides = [
-                [self.scores(beta + side * step).sum(0) for side in (1, -1)]
-                for step in np.diag(steps)
+                [self._gradient(beta + side * step) for side in (1, -1)] for step in np.diag(steps)
             ]
             found = np.array([up - down for up, down in sides]) / (2 * steps[:, None])
             square = (found + found.T) / 2
@@ -207,10 +215,10 @@ def _refusal(n_columns: int, axes: Iterable[Axis], problem: Problem) -> tuple[st
     """Rule that many columns break before anything is computed, and what to do; or nothing."""
     distinct = problem.distinct
     longest = max(len(distinct.rows), n_columns, *(axis.n_nodes for axis in axes))
-    if n_columns * longest > MOST_VALUES:
+    if n_columns > MOST_COLUMNS or n_columns * longest > MOST_VALUES:
         return (
-            f"at most {MOST_VALUES:,} values of columns on distinct rows, found {n_columns:,} "
-            f"columns on {longest:,}",
+            f"at most {MOST_COLUMNS:,} columns and {MOST_VALUES:,} values of them on distinct "
+            f"rows, found {n_columns:,} columns on {longest:,}",
             "Pool rare levels with min_level_rows=, or leave the feature out of shapes=.",
         )
     n_columns += not problem.objective.couples_rows  # the constant
