@@ -24,7 +24,7 @@ def test_it_is_harrells_loop() -> None:
     found = optimism(TPNNClassifier(**QUICK), X, y, n_samples=3, random_state=5)
     differences = []
     for number in range(3):
-        rows, labels = resample(X, y, random_state=5 + number)
+        rows, labels = resample(X, y, random_state=5 + number, stratify=y)
         model = TPNNClassifier(**QUICK).fit(rows, labels)
         on_sample, on_all = (
             roc_auc_score(labels_of, model.predict_proba(table)[:, 1])
@@ -63,6 +63,20 @@ def test_lifetimes_have_a_corrected_c_index() -> None:
     assert 0.5 < found["corrected"] < 1
 
 
+def test_every_sample_has_every_class() -> None:
+    """Without strata a sample lacks the class of two rows with a probability of 13 %."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = np.repeat(["often", "rare", "often too"], [30, 2, 28])
+    quick = TPNNClassifier(**{**QUICK, "n_bags": 1})
+    assert any(len(set(resample(y, random_state=seed))) < 3 for seed in range(12))
+    found = optimism(quick, X, y, n_samples=12)
+    assert np.isfinite(found.to_numpy()).all()
+
+
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="n_samples: must be a whole number of at least 1"):
-        optimism(TPNNClassifier(**QUICK), np.eye(3), [0, 1, 1], n_samples=0)
+    for few in (0, 1):
+        with pytest.raises(ValueError, match="n_samples: must be a whole number of at least 2"):
+            optimism(TPNNClassifier(**QUICK), np.eye(3), [0, 1, 1], n_samples=few)
+    with pytest.raises(TypeError, match=r"^X: must be a table in memory, .* found 'rows.parquet'"):
+        optimism(TPNNClassifier(**QUICK), "rows.parquet", "y")

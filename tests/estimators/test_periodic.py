@@ -183,6 +183,46 @@ def test_other_shapes_of_a_periodic_feature_are_refused(
             twice.fit(rows, target(rows))
 
 
+@pytest.mark.parametrize("nodes", ["keep", "new"])
+def test_a_fit_that_adds_to_a_model_has_its_periods(
+    fitted: TPNNRegressor, rows: pd.DataFrame, nodes: str
+) -> None:
+    y = target(rows)
+    plain = TPNNRegressor(**QUICK).fit(rows, y)
+    for start, periods in ((plain, {"hour": 24}), (fitted, {"hour": 25}), (fitted, None)):
+        other = TPNNRegressor(**QUICK, periodic=periods)
+        with pytest.raises(ValueError, match=r"^start: a feature must be of the same kind .*'hour"):
+            other.fit(rows, -y, start=start, nodes=nodes)
+    same = TPNNRegressor(**QUICK, periodic={"hour": 24}).fit(rows, -y, start=fitted, nodes=nodes)
+    assert same.model_.certificate("hour", WRAPPED).holds
+
+
+def test_a_periodic_component_can_be_frozen(fitted: TPNNRegressor, rows: pd.DataFrame) -> None:
+    again = TPNNRegressor(**QUICK, periodic={"hour": 24})
+    again.fit(rows, -target(rows), start=fitted, freeze=["hour"])
+    one, two = (each.model_.component_names.index(("hour",)) for each in (fitted, again))
+    before, after = fitted.model_.tables[one], again.model_.tables[two]
+    np.testing.assert_allclose(before, after, rtol=0, atol=1e-14)  # closed and centred once more
+    assert again.model_.certificate("hour", WRAPPED).holds
+
+
+def test_numbers_as_objects_are_read_within_the_period(
+    fitted: TPNNRegressor, rows: pd.DataFrame
+) -> None:
+    moved = rows.assign(hour=rows["hour"] + 48)
+    for kind in ("object", "category"):
+        read = fitted.predict(moved.assign(hour=moved["hour"].astype(kind)))
+        np.testing.assert_array_equal(read, fitted.predict(moved))
+
+
+@pytest.mark.parametrize("wrong", [24, "hour", ["hour"], 0])
+def test_periods_are_a_dict(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"^periodic: must be None, or a dict by feature, found"):
+        TPNNRegressor(periodic=wrong)
+    with pytest.raises(ValueError, match=r"^shapes: must be None, or a dict by feature, found 'i"):
+        TPNNRegressor(periodic={"hour": 24}, shapes="increasing")
+
+
 def test_bad_input(rows: pd.DataFrame) -> None:
     y = target(rows)
     with pytest.raises(

@@ -92,6 +92,18 @@ def test_a_class_that_a_column_tells_is_a_leak() -> None:
     assert "'seen' alone explains 99." in message
 
 
+def test_one_value_is_one_distinct_value() -> None:
+    """Five rare levels share a node, and a constant hour has the nodes of its period's ends."""
+    X, y = rows()
+    X["rare"] = np.resize(list("vwxyz"), N_ROWS)
+    X["hour"] = 7.0
+    settings = {"features": "auto", "min_rows": 200}
+    model = TPNNRegressor(**QUICK, periodic={"hour": 24}, categorical=settings)
+    (message,) = said(model, X, y)
+    assert "'hour' has one value. They" in message
+    assert "'rare'" not in message
+
+
 def test_survival_has_no_leaks_but_constants() -> None:
     X, y = rows()
     X["constant"] = "x"

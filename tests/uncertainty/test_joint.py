@@ -122,6 +122,9 @@ def test_what_cannot_be_tested_says_so() -> None:
         pickle.loads(pickle.dumps(model)).test(["a"])
     with pytest.raises(ValueError, match=r"^test: needs a fit with bands"):
         TPNNRegressor(order=1, bands=False, **FAST).fit(X, y).test(["a"])
+    handful = TPNNRegressor(order=1, **FAST).fit(X[:6], y[:6])
+    with pytest.raises(ValueError, match=r"^test: needs a fit with bands, found 'no bands: 6 rows"):
+        handful.test(["a"])
 
 
 @pytest.mark.parametrize("objective", ["poisson", "gamma", "negative_binomial", "squared_error"])

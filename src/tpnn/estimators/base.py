@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -320,7 +321,12 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         fitted, explained = self._with_rows("test"), self.model_.explain()
         if self.model_.evidence.tests is None:
-            raise ValueError("test: needs a fit with bands, found none. Fit it again with bands.")
+            notes = [str(event["note"]) for event in self.history_]
+            why = [note for note in notes if re.search("no (time for )?bands", note)]
+            raise ValueError(
+                f"test: needs a fit with bands, found {repr(why[-1]) if why else 'none'}. Fit it "
+                f"again {'where this does not hold' if why else 'with bands'}."
+            )
         places = dict.fromkeys(explained.find(component) for component in components)
         if not places:
             raise ValueError('test: needs components, found none. Pass ["age"], for example.')

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils import resample
 
-from tpnn._utils.rules import COUNT, Rule, check_parameters, is_count
+from tpnn._utils.rules import Rule, check_parameters, is_count
 from tpnn.explain.metrics.estimates import estimate
+from tpnn.table.columns import is_in_files
 
+SAMPLES_RULE = Rule("a whole number of at least 2", lambda x: is_count(x) and x > 1, 50)
 SEED_RULE = Rule("a whole number from 0 on", lambda value: value == 0 or is_count(value), 0)
 
 
@@ -35,7 +37,7 @@ def optimism(
     X, y : table and targets
         The training rows.
     n_samples : int, default=50
-        Number of samples with replacement.
+        Number of samples with replacement, at least 2. Each has as many rows of a class as X.
     random_state : int, default=0
         Seed of the samples.
 
@@ -54,12 +56,18 @@ def optimism(
     >>> bool(found.loc["R2", "corrected"] < found.loc["R2", "apparent"])
     True
     """
-    rules = {"n_samples": COUNT, "random_state": SEED_RULE}
+    rules = {"n_samples": SAMPLES_RULE, "random_state": SEED_RULE}
     check_parameters({"n_samples": n_samples, "random_state": random_state}, rules)
+    if is_in_files(X):
+        raise TypeError(
+            f"X: must be a table in memory, because rows are drawn from it, found {X!r}. Read it, "
+            "or some of its rows."
+        )
+    classes = y if is_classifier(estimator) else None
     apparent = _scores(clone(estimator).fit(X, y), X, y)
     differences = []
     for number in range(n_samples):
-        rows, targets = resample(X, y, random_state=random_state + number)
+        rows, targets = resample(X, y, random_state=random_state + number, stratify=classes)
         fitted = clone(estimator).fit(rows, targets)
         differences.append(_scores(fitted, rows, targets) - _scores(fitted, X, y))
     by_sample = pd.DataFrame(differences)[apparent.index]

@@ -377,6 +377,12 @@ feature_names_in_ : array of shape (n_columns,)
 
 def with_periods(shapes: Any, periods: Any) -> dict[Any, Any]:
     """Shapes with those of ``periodic={"hour": 24}``, another spelling of one of them."""
+    for name, value in {"periodic": periods, "shapes": shapes or {}}.items():
+        if not isinstance(value, Mapping):
+            raise ValueError(
+                f"{name}: must be None, or a dict by feature, found {value!r}. Pass for example "
+                'periodic={"hour": 24}.'
+            )
     given: dict[Any, Any] = dict(shapes or {})
     twice = [feature for feature in periods if feature in given]
     if twice:
@@ -400,9 +406,9 @@ def parametrised(estimator: Estimator) -> Estimator:
     def checked(self: Any, *values: Any, **named: Any) -> None:
         if "monotone" in named:
             raise TypeError(f"monotone: is called shapes. Pass shapes={named['monotone']!r}.")
-        periods = named.pop("periodic", None) or {}
+        periods = named.pop("periodic", None)
         constructor(self, *values, **named)
-        if periods:
+        if periods is not None:
             self.shapes = with_periods(self.shapes, periods)
 
     made.__init__ = checked

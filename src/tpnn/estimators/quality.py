@@ -17,7 +17,8 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import warn
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Event
-from tpnn.table.encoder import TableEncoder, remote_table
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature, TableEncoder, remote_table
 from tpnn.table.table import NUMBER, Table
 
 NEARLY_EMPTY = 0.99  # share of missing values
@@ -51,12 +52,20 @@ def _of_each(encoder: TableEncoder, table: Table, identifiers: Sequence[int]) ->
                 f"levels in {table.n_rows:,} rows (levels of a single row share one effect, and it "
                 "has no interactions unless they are listed)"
             )
-        elif axis.n_nodes == 1:
+        elif _n_values(encoder.features[j], axis) + axis.has_missing == 1:
             yield f"{name!r} has one value"
         elif missing >= NEARLY_EMPTY:
             yield f"{name!r} is missing in {100 * missing:.3g} % of the rows"
         elif _counts_rows(encoder, table, j):
             yield f"{name!r} looks like the number of a row"
+
+
+def _n_values(feature: Feature, axis: Axis) -> int:
+    """Count distinct values, at most 2 of a column of numbers; nodes do not tell them.
+
+    Rare levels share a node, and a period has a node at each end.
+    """
+    return len(feature.levels or set(feature.ends)) or len(axis.values)
 
 
 def _counts_rows(encoder: TableEncoder, table: Table, feature: int) -> bool:

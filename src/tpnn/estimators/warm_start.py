@@ -20,6 +20,7 @@ from sklearn.base import clone
 from tpnn import __version__
 from tpnn._utils.rules import is_whole
 from tpnn.anova.components import Component, ComponentSet, resolve_components
+from tpnn.anova.shapes import WRAPPED
 from tpnn.estimators.fit_record import (
     FitRecord,
     growth_digest,
@@ -43,7 +44,7 @@ from tpnn.solvers.states import (
     write_sealed,
 )
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.table import Table
+from tpnn.table.table import PERIODIC, Table
 
 if TYPE_CHECKING:
     from tpnn.estimators.inputs import FitInputs
@@ -114,8 +115,8 @@ class WarmStart:
     def encoder(self, fresh: TableEncoder, table: Table) -> TableEncoder:
         """Nodes of the fit, given nodes placed on the new rows; refuse values without a node."""
         known, places = self.model.encoder, dict(_matched(self.model, fresh.feature_names))
+        _check_kinds(known, fresh, places)
         if self.nodes == "new":
-            _check_kinds(known, fresh, places)
             return fresh
         features = list(fresh.features)
         axes = {order: list(of_order) for order, of_order in fresh.axes.items()}
@@ -158,7 +159,8 @@ class WarmStart:
                 f"freeze: each must be a component of the model in start, found "
                 f"{tuple(names[j] for j in unknown[0])}. Its components are {known[:10]}."
             )
-        shaped = [names[feature] for s in frozen for feature in s if feature in problem.shapes]
+        free = (None, WRAPPED)  # frozen functions of a period end as they begin
+        shaped = [names[j] for s in frozen for j in s if problem.shapes.get(j) not in free]
         if shaped:
             raise ValueError(
                 "freeze: a component stays as it is, so that its features cannot be given a shape, "
@@ -218,15 +220,22 @@ def _matched(
 
 
 def _check_kinds(known: TableEncoder, fresh: TableEncoder, places: Mapping[int, int]) -> None:
-    """Refuse a feature that is of another kind in the new rows than in the old model."""
+    """Refuse a feature that is of another kind or period in the new rows than in the old model."""
     for number, place in places.items():
-        kinds = [known.features[number].kind, fresh.features[place].kind]
-        are_known = not (known.axes[1][number].is_empty or fresh.axes[1][place].is_empty)
-        if are_known and kinds[0] != kinds[1]:
+        kinds = [_kind(known, number), _kind(fresh, place)]
+        if None not in kinds and kinds[0] != kinds[1]:
             raise ValueError(
                 f"start: a feature must be of the same kind as in the old model, found {kinds} for "
-                f"{fresh.feature_names[place]!r}. Convert the column."
+                f"{fresh.feature_names[place]!r}. Convert the column, or pass the same periods."
             )
+
+
+def _kind(encoder: TableEncoder, feature: int) -> str | None:
+    """Kind of a feature, with its period; None where fit has seen no value."""
+    axis, kind = encoder.axes[1][feature], encoder.features[feature].kind
+    if axis.is_empty:
+        return None
+    return f"{kind} of period {axis.values[-1]:g}" if kind == PERIODIC else kind
 
 
 def _check_values(encoder: TableEncoder, table: Table, places: Iterable[int]) -> None:

@@ -355,6 +355,8 @@ class TableEncoder:
         kind, levels, are_text, _ = self.features[feature]
         if self.axes[min(self.axes)][feature].is_empty:  # the feature has no kind
             return np.where(np.isnan(column.values), np.nan, UNSEEN_LEVEL)
+        if kind in (NUMBER, PERIODIC) and level_types(column.levels) == {float}:
+            column = Column(NUMBER, _by_level(column, column.levels))
         if kind == PERIODIC and column.kind == NUMBER and not column.levels:
             return within_period(column.values, self.axes[min(self.axes)][feature].values[-1])
         if column.kind == kind and not column.levels:
@@ -365,8 +367,6 @@ class TableEncoder:
             return as_levels(table.levels(feature), levels, are_text, table.name(feature))
         if kind == DATE and column.levels:
             return iso_dates(column, table.name(feature))
-        if kind == NUMBER and level_types(column.levels) == {float}:
-            return _by_level(column, column.levels)
         raise TypeError(
             f"X: column {table.name(feature)!r} must hold what it held in fit, {kind}s, found "
             f"{described(column)}. Convert it."
