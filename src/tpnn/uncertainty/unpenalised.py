@@ -219,7 +219,7 @@ def _refusal(n_columns: int, axes: Iterable[Axis], problem: Problem) -> tuple[st
         return (
             f"at most {MOST_COLUMNS:,} columns and {MOST_VALUES:,} values of them on distinct "
             f"rows, found {n_columns:,} columns on {longest:,}",
-            "Pool rare levels with min_level_rows=, or leave the feature out of shapes=.",
+            'Pool rare levels with categorical={"min_rows": 20}, or make fewer features linear.',
         )
     n_columns += not problem.objective.couples_rows  # the constant
     n_groups = len(np.unique(distinct.groups))
