@@ -266,6 +266,18 @@ def test_newtons_method_ends_with_the_time(rows: pd.DataFrame) -> None:
         given.fitted(Limits(deadline=0.0))
 
 
+def test_without_time_effects_stay_penalised_and_a_warning_says_so(
+    rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = unpenalised.LinearRows.fitted
+    late = Limits(deadline=0.0)
+    monkeypatch.setattr(unpenalised.LinearRows, "fitted", lambda self, _: fitted(self, late))
+    with pytest.warns(UserWarning, match=r"^shapes: an unpenalised effect needs time") as told:
+        model = model_of("poisson", shapes={"dose": "linear"}).fit(rows, drawn("poisson", rows))
+    assert len(told) == 1
+    assert model.model_.evidence.tests.fit is not None  # which is that of the penalised model
+
+
 def test_statistics_of_the_penalised_fit_are_not_those_of_the_model(rows: pd.DataFrame) -> None:
     y = drawn("squared_error", rows)
     for shapes, is_known in (({}, True), ({"dose": "linear"}, False)):
