@@ -116,3 +116,13 @@ def test_shifts_are_found_from_far_away() -> None:
     assert weights @ shares == pytest.approx(weights @ y, rel=CLOSE)
     one = raw[:, 1:2] + logit_shift(raw[:, 1:2], y[:, 1:2], weights)
     assert weights @ (1 / (1 + np.exp(-one))) == pytest.approx(weights @ y[:, 1:2], rel=CLOSE)
+
+
+def test_classes_whose_probabilities_are_zero_are_balanced_too() -> None:
+    """Raw scores so far away that exponentials underflow leave nothing to divide by."""
+    raw = np.array([[0.0, -3000.0, 900.0], [-800.0, -2000.0, 0.0]])
+    y, weights = np.array([[0.1, 0.2, 0.7], [0.3, 0.2, 0.5]]), np.array([0.5, 0.5])
+    moved = raw + softmax_shift(raw, y, weights)
+    odds = np.exp(moved - moved.max(1, keepdims=True))
+    shares = odds / odds.sum(1, keepdims=True)
+    assert weights @ shares == pytest.approx(weights @ y, rel=1e-6)

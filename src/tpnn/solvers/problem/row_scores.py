@@ -28,6 +28,7 @@ from tpnn.table.table import Table
 N_STEPS = 100
 LONGEST_NEWTON_STEP = 2.0  # in units of the raw score; longer ones overshoot
 CLOSE_ENOUGH = 1e-12  # relative distance of a sum from its target
+SMALLEST_MEAN = 1e-300  # of the probabilities of a class; smaller ones are as far away
 
 
 def training_columns(
@@ -198,7 +199,7 @@ def softmax_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatA
         tried = _class_means(raw + shift + step, weights)
         is_near = np.abs(step).max() <= LONGEST_NEWTON_STEP
         if not is_near or _distance(tried[0], target) > _distance(means, target) / 2:
-            step = np.log(target / means)
+            step = np.log(target / np.maximum(means, SMALLEST_MEAN))
             tried = _class_means(raw + shift + step, weights)
         shift, (means, curvature) = shift + step, tried
     return np.asarray(shift - shift.mean())
