@@ -49,8 +49,10 @@ all. Errors are the RMSE of a number and the log loss of classes; a ratio of err
 that tpnn is better, and each is held within {least} and {most} before the geometric mean is taken.
 "{alone}" has `remainder=False`: a model that is its components and nothing else.
 
-The tables that were set apart have been looked at twice before, as a whole, and one of them alone:
-skillcraft, among nine tables, when it was decided how far components move towards posterior means.
+The tables that were set apart are no longer unseen. They have been looked at twice, as a whole, and
+one of them alone: skillcraft, among nine tables, when it was decided how far components move
+towards posterior means. How many columns a tree draws, how many codes a column has and how fast
+steps grow was chosen by the means over all 42 tables, cut with the seeds 0 and 1.
 Two tables hold many copies of rows, maternal_risk and website_phishing."""
 
 
@@ -77,7 +79,7 @@ def figures(lines: Sequence[Line]) -> str:
     errors, times = _values(lines, error_of), _values(lines, lambda line: line["fit_seconds"])
     names = {line["data"] for line in lines}
     members = {part: [n for n in names if part in ("all", part_of(n, names))] for part in PARTS}
-    heads = {"set apart": "no choice made on them", "chosen on": "choices made on them"}
+    heads = {"set apart": "set apart at first", "chosen on": "chosen on from the first"}
     rows = [["tables", *(heads.get(part, part) for part in PARTS)]]
     rows.append(["number", *(str(len(members[part])) for part in PARTS)])
 
