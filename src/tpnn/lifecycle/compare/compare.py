@@ -84,7 +84,7 @@ def read_models(models: Sequence[Any], X: Any) -> list[AnovaModel]:
 class Comparison(RowComparison):
     """Two models on common nodes and masses, and their difference.
 
-    What :class:`RowComparison` says of predictions alone, it says too.
+    What ``RowComparison`` says of predictions alone, it says too.
 
     Parameters
     ----------
