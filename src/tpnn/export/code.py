@@ -1,4 +1,4 @@
-"""to_code: a model as one source file without dependencies.
+"""to_code: a model as one source file without dependencies, or as PMML.
 
 The code that scores a row stands in ``templates``, in files that run: between two marks they hold
 an example model. A model is written by putting its nodes, cells and names there instead. All of it
@@ -19,6 +19,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray
 from tpnn._utils.rules import check_parameters, choice_of
 from tpnn.export.lowering import Forest, Grid, Input, Lowered, Place, checked_lowering
+from tpnn.export.pmml import to_pmml
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import level_text
@@ -54,7 +55,9 @@ RESERVED = frozenset(RESERVED_WORDS.split())
 
 def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
     """Text of a file that computes raw score, prediction and, if asked for, contributions."""
-    check_parameters({"language": language}, {"language": choice_of(*LANGUAGES)})
+    check_parameters({"language": language}, {"language": choice_of(*LANGUAGES, "pmml")})
+    if language == "pmml":
+        return to_pmml(model, contributions)
     file, write = LANGUAGES[language]
     lowered = checked_lowering(model)
     if not contributions:

@@ -64,7 +64,7 @@ def to_sql(
 def to_code(
     model: AnovaModel, language: str, contributions: bool = False, thin: float = 0.0
 ) -> str:
-    """Source file in C, JavaScript or Python that scores one row; see docs/export.md."""
+    """Source file that scores one row: "c", "javascript", "python" or "pmml"; docs/export.md."""
     from tpnn.export.code import to_code
 
     return to_code(thinned(model, thin), language, contributions)

@@ -130,6 +130,12 @@ def _by_code(card: ScoreCard, codes: Mapping[str, Any]) -> list[tuple[list[int],
     return list(groups.values())
 
 
+def reason_codes(card: ScoreCard, codes: Mapping[str, Any]) -> list[str]:
+    """Code of each component's reason, its name where it has none."""
+    code_of = {k: code for members, code, _ in _by_code(card, codes) for k in members}
+    return [code_of[k] or name for k, name in enumerate(card.names.values())]
+
+
 def reference_points(card: ScoreCard, X: Any, cutoff: float, width: float) -> dict[str, float]:
     """Mean points of each component over rows that score slightly above a cut-off."""
     scores, (cells, _) = card.score(X), _cells(card, X)

@@ -17,6 +17,7 @@ from tpnn._utils.files import write_file
 from tpnn._utils.rules import POSITIVE, Rule, check_parameters, is_number, warn
 from tpnn.anova.components import Component
 from tpnn.export.card_sql import card_query
+from tpnn.export.pmml import card_to_pmml
 from tpnn.export.sheets.band_workbook import write_card
 from tpnn.export.sheets.bins import (
     BandedModel,
@@ -34,6 +35,7 @@ from tpnn.export.sheets.card_use import (
     LostPoints,
     balanced_base,
     cutoff_table,
+    reason_codes,
     reasons,
     reference_points,
     score_psi,
@@ -224,6 +226,13 @@ class ScoreCard:
         ``dialect``, ``table`` and ``key`` are those of ``AnovaModel.to_sql``.
         """
         return card_query(self, dialect, table, key)
+
+    def to_pmml(self, path: str | os.PathLike[str], codes: Mapping[str, Any] | None = None) -> None:
+        """Write a Scorecard of PMML 4.4, with its four largest reasons below the best points.
+
+        ``codes`` are those of :meth:`reasons`; a component without one is its own reason.
+        """
+        write_file(path, card_to_pmml(self, reason_codes(self, codes or {})).encode())
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the card alone as JSON, for other systems; docs/sheets.md has an example."""
