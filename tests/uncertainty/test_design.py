@@ -59,6 +59,26 @@ def test_the_gram_matrix_is_centred_under_the_precisions(design: Design) -> None
     assert np.array_equal(gram, alone)
 
 
+def test_sparse_rows_have_the_same_gram_matrix() -> None:
+    """Of many levels, alone and beside numbers, and about any centre."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(900, 2)), columns=["a", "b"])
+    frame["town"] = np.char.add("town ", rng.integers(0, 40, 900).astype(str))
+    table, components = Table(frame), [(0,), (2,), (2, 1), (1, 0), (2, 0, 1)]
+    encoder = TableEncoder.fit(table, {1: 40, 2: 64, 3: 6})
+    codes = Codes(table, encoder, np.arange(900))
+    design = Design(components, spans(components, encoder.axes), codes, Workers(2), step=2)
+    assert [span.sparse is not None for span in design.spans] == [False, True, True, False, False]
+    X, weights = dense(design)[::2], rng.random(450)
+    centre = rng.normal(size=design.size)
+    for c, found in (
+        (weights @ X / weights.sum(), design.gram(weights)),
+        (centre, design.square(weights, centre)),
+    ):
+        expected = (X - c).T @ (weights[:, None] * (X - c))
+        assert found == pytest.approx(expected, abs=1e-10 * np.abs(expected).max())
+
+
 def test_every_third_row(design: Design) -> None:
     X, some = dense(design)[::3], replace(design, step=3)
     precision, beta = np.random.default_rng(1).random(len(X)), np.ones(design.size)

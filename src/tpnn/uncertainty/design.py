@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from tpnn._utils.arrays import CodeArray, FloatArray, IntArray
 from tpnn._utils.threads import Workers, split
@@ -27,6 +28,8 @@ N_SIGMOIDS = {1: 24, 2: 12, 3: 8}  # of a feature, by order
 SIGMOID_WIDTHS = {1: 0.05, 2: 0.08, 3: 0.12}  # gamma on the scale of the positions, by order
 SMALLEST_SHARES = {1: 5e-5, 2: 2e-4, 3: 2e-3}  # of the largest prior variance, by order
 MOST_FUNCTIONS = 300  # per component; of many levels the most frequent ones have one
+FEWER_AT_ONCE = 16  # times fewer functions that are not zero at a node, for which sparse rows pay
+MOST_SPARSE = 2  # columns of sparse rows for each function
 HIGHEST_ORDER = 3  # with settings of its own; higher orders share them
 SMALLEST_MASS = 1e-300  # keeps a feature that is always missing from dividing by zero
 LARGEST_LOGIT = 60.0
@@ -50,7 +53,7 @@ class Design:
         """Number of functions K."""
         return sum(span.size for span in self.spans)
 
-    @property
+    @cached_property
     def places(self) -> list[IntArray]:
         """Columns of each component."""
         ends = np.cumsum([0, *(span.size for span in self.spans)])
@@ -98,24 +101,31 @@ class Design:
 
         Centring takes the intercept out: it has a flat prior.
         """
-        n_sums = min(N_SUMS, -(-len(precision) // ROWS_PER_BLOCK))
-        ranges = split(len(precision), -(-len(precision) // n_sums))
-        sums = self.workers.map(lambda rows: self._square(precision, *rows), ranges)
-        square: FloatArray = np.sum(sums, axis=0)  # of X with a column of ones
-        # The Schur complement of the column of ones is the Gram matrix of centred columns.
-        edge = square[-1, :-1]
-        centred: FloatArray = square[:-1, :-1] - np.outer(edge, edge) / square[-1, -1]
-        return centred
+        return self._centred(precision)[0]
 
-    def _square(self, precision: FloatArray, start: int, stop: int) -> FloatArray:
-        """[X 1]' P [X 1] over the rows from start to stop, (K + 1, K + 1)."""
-        total = np.zeros((self.size + 1, self.size + 1))
-        for low in range(start, stop, ROWS_PER_BLOCK):
-            high = min(low + ROWS_PER_BLOCK, stop)
-            block = np.column_stack([self.block(low, high), np.ones(high - low)])
-            block *= np.sqrt(precision[low:high, None])
-            total += block.T @ block
-        return total
+    def square(self, weights: FloatArray, centre: FloatArray) -> FloatArray:
+        """(X - c)' W (X - c), (K, K), about a centre c (K,)."""
+        square, means, total = self._centred(weights)
+        gap = means - centre
+        return np.asarray(square + total * np.outer(gap, gap))
+
+    def _centred(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """X' W X with X centred under the weights W (n,), the centre, and their sum."""
+        n_sums = min(N_SUMS, -(-len(weights) // ROWS_PER_BLOCK))
+        ranges, parts = split(len(weights), -(-len(weights) // n_sums)), self._parts
+        sums = self.workers.map(lambda rows: parts.square(weights, *rows), ranges)
+        square = parts.turned(np.sum(sums, axis=0))  # of X with a column of ones
+        # The Schur complement of the column of ones is that of centred columns.
+        edge, total = square[-1, :-1], max(float(square[-1, -1]), SMALLEST_MASS)
+        return square[:-1, :-1] - np.outer(edge, edge) / total, edge / total, total
+
+    @cached_property
+    def _parts(self) -> _Parts:
+        numbers = range(len(self.spans))
+        sparse = [number for number in numbers if self.spans[number].sparse is not None]
+        dense = [number for number in numbers if self.spans[number].sparse is None]
+        places = [*(self.places[number] for number in sparse + dense), np.array([self.size])]
+        return _Parts(self.of(sparse), self.of(dense), np.concatenate(places))
 
     def scaled_rows(self, precision: FloatArray) -> FloatArray:
         """P^(1/2) X (n, K), with X centred under the precisions P (n,)."""
@@ -132,6 +142,136 @@ class Design:
             for component, span in zip(self.components, self.spans, strict=True)
         )
         return np.concatenate([nothing, *parts], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The spans of a design that have sparse rows, and the others."""
+
+    sparse: Design
+    dense: Design
+    places: IntArray  # (K + 1,) in the design, first those of the sparse spans
+
+    @cached_property
+    def _rows(self) -> list[SparseRows]:
+        return [span.sparse for span in self.sparse.spans if span.sparse is not None]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where the columns of each sparse span end among those of its rows, from 0 on."""
+        return [0, *np.cumsum([rows.size for rows in self._rows], dtype=int).tolist()]
+
+    def square(self, precision: FloatArray, start: int, stop: int) -> FloatArray:
+        """[B Z 1]' P [B Z 1] over rows: sparse ones B, others Z and ones; see ``turned``."""
+        n_sparse = self._ends[-1]
+        total = np.zeros((n_sparse + self.dense.size + 1,) * 2)
+        for low in range(start, stop, ROWS_PER_BLOCK):
+            high = min(low + ROWS_PER_BLOCK, stop)
+            roots = np.sqrt(precision[low:high, None])
+            block = np.column_stack([self.dense.block(low, high), np.ones(high - low)]) * roots
+            total[n_sparse:, n_sparse:] += block.T @ block
+            if n_sparse:
+                rows = self._rows_of(low, high, roots)
+                self._add_squares(rows, total)
+                total[:n_sparse, n_sparse:] += self._matrix(rows).T @ block
+        total[n_sparse:, :n_sparse] = total[:n_sparse, n_sparse:].T
+        return total
+
+    def _rows_of(self, low: int, high: int, roots: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+        """Columns, within its rows, and values times roots (n, 1) of each sparse span."""
+        design = self.sparse
+        taken = slice(low * design.step, (high - 1) * design.step + 1, design.step)
+        spans = zip(design.components, self._rows, strict=True)
+        found = [rows.rows(design.codes.cells(component, taken)) for component, rows in spans]
+        return [(places, values * roots) for places, values in found]
+
+    def _add_squares(self, found: list[tuple[IntArray, FloatArray]], total: FloatArray) -> None:
+        """Add B' P B, to which every row adds few products."""
+        ends = [*pairwise(self._ends)]
+        for (start, stop), (rows, one) in zip(ends, found, strict=True):
+            for (left, right), (columns, other) in zip(ends, found, strict=True):
+                if left > start:
+                    break
+                width = right - left
+                cells = rows[:, :, None] * width + columns[:, None, :]
+                products = one[:, :, None] * other[:, None, :]
+                sums = np.bincount(cells.ravel(), products.ravel(), (stop - start) * width)
+                total[start:stop, left:right] += sums.reshape(-1, width)
+                if left < start:
+                    total[left:right, start:stop] = total[start:stop, left:right].T
+
+    def _matrix(self, found: list[tuple[IntArray, FloatArray]]) -> csr_array:
+        """B of some rows."""
+        places = np.hstack([at + start for (at, _), start in zip(found, self._ends, strict=False)])
+        values = np.hstack([values for _, values in found])
+        starts = np.arange(len(places) + 1) * places.shape[1]
+        shape = len(places), self._ends[-1]
+        return csr_array((values.ravel(), places.ravel(), starts), shape)
+
+    def turned(self, square: FloatArray) -> FloatArray:
+        """[X 1]' P [X 1] (K + 1, K + 1), given what ``square`` returns."""
+        if not self._rows:
+            return square
+        for _ in range(2):  # rows become columns, and these rows again
+            parts = zip(self._rows, pairwise(self._ends), strict=True)
+            turned = [rows.turned(square[slice(*ends)]) for rows, ends in parts]
+            square = np.concatenate([*turned, square[self._ends[-1] :]]).T
+        found = np.empty_like(square)
+        found[np.ix_(self.places, self.places)] = square
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows B, mostly zero, of which X = B R are the functions of a span.
+
+    Every node of one feature, say every level, has columns of its own, U of them.
+    """
+
+    feature: int  # place of that feature in the component
+    others: tuple[FloatArray, ...]  # (M_j, U): functions of the other features, each once
+    own: FloatArray  # (M, k): functions of this feature times deviations
+    which: IntArray  # (k,): place of each function among the U of the others
+
+    @classmethod
+    def of(cls, span: Span) -> SparseRows | None:
+        """Sparse rows of a span, if they are so sparse that they pay."""
+        if span.size < FEWER_AT_ONCE:
+            return None
+        for feature, own in enumerate(span.factors):
+            if len(own) > MOST_SPARSE * span.size:
+                continue
+            factors = [f for place, f in enumerate(span.factors) if place != feature]
+            stacked = np.concatenate([np.ones((1, span.size)), *factors])
+            once, which = np.unique(stacked, axis=1, return_inverse=True)
+            size = once.shape[1]
+            if max(FEWER_AT_ONCE, len(own) / MOST_SPARSE) * size <= span.size:
+                ends = np.cumsum([1, *map(len, factors)])
+                others = tuple(once[start:end] for start, end in pairwise(ends))
+                return cls(feature, others, own * span.deviations, which)
+        return None
+
+    @property
+    def size(self) -> int:
+        """Number of columns of B, M * U."""
+        return len(self.own) * (int(self.which.max()) + 1)
+
+    def turned(self, square: FloatArray) -> FloatArray:
+        """R' A, (k, n), of A (M * U, n)."""
+        by_node = square.reshape(len(self.own), -1, square.shape[1])
+        turned = np.empty((len(self.which), square.shape[1]))
+        for other in range(by_node.shape[1]):
+            chosen = self.which == other
+            turned[chosen] = self.own[:, chosen].T @ by_node[:, other]
+        return turned
+
+    def rows(self, cells: Sequence[CodeArray]) -> tuple[IntArray, FloatArray]:
+        """Columns (n, U) of what is not zero, and its values."""
+        own, others = cells[self.feature], [*cells[: self.feature], *cells[self.feature + 1 :]]
+        values = [factor[at] for factor, at in zip(self.others, others, strict=True)]
+        n_values = values[0].shape[1] if values else 1
+        places = own.astype(np.intp)[:, None] * n_values + np.arange(n_values)
+        return places, reduce(np.multiply, values, np.ones(places.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +296,11 @@ class Span:
     def deviations(self) -> FloatArray:
         """Prior standard deviation of each coefficient, (k,)."""
         return np.sqrt(self.variances)
+
+    @cached_property
+    def sparse(self) -> SparseRows | None:
+        """Its functions on rows that are mostly zero, where that pays."""
+        return SparseRows.of(self)
 
     def rows(self, cells: Sequence[CodeArray]) -> FloatArray:
         """Functions times prior standard deviations on rows, (n, k)."""

@@ -9,7 +9,7 @@ free_b = size_b - trace(S_bb) / tau_b counts the coefficients that the data dete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.uncertainty.design import HIGHEST_ORDER, Span
+from tpnn.uncertainty.design import HIGHEST_ORDER, Design, Span
 
 LOW_SHARE = 0.03  # of the largest prior variance; functions above it are the low block
 N_POOLED = 1.0  # weight, in coefficients, of the variance that other blocks suggest
@@ -157,7 +157,7 @@ class Covariance(Protocol):
     def squares(self, rows: FloatArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K)."""
 
-    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+    def without(self, seen: Seen, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,): S as if it had not seen some scaled rows A (n, K).
 
         Raises LinAlgError where these claim more than all of the information.
@@ -165,10 +165,31 @@ class Covariance(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Seen:
+    """Some rows A = W^(1/2) (X - c) that a posterior has seen."""
+
+    design: Design
+    weights: FloatArray  # (n,)
+    centre: FloatArray  # (K,)
+
+    @property
+    def square(self) -> FloatArray:
+        """A' A, (K, K)."""
+        return self.design.square(self.weights, self.centre)
+
+    @property
+    def rows(self) -> FloatArray:
+        """A, (n, K)."""
+        centred = self.design.block(0, len(self.weights)) - self.centre
+        return np.asarray(np.sqrt(self.weights)[:, None] * centred)
+
+
+@dataclass(frozen=True, eq=False)
 class Factored:
     """S = V' V, with V (N, K)."""
 
     whitened: FloatArray
+    inverse: Callable[[], FloatArray] | None = None  # S^-1, of all coefficients
 
     @property
     def variances(self) -> FloatArray:
@@ -193,12 +214,11 @@ class Factored:
         """Variance x' S x of each row x of (n, K)."""
         return column_squares(self.whitened @ rows.T)
 
-    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
-        """(S^-1 - A' A)^-1 v, (K,), with B = A V': V' (I - B' B)^-1 V v."""
-        seen, right = rows @ self.whitened.T, self.whitened @ values
-        if len(seen) > seen.shape[1]:
-            return np.asarray(self.whitened.T @ _left(seen.T @ seen, right))
-        return np.asarray(self.whitened.T @ (right + seen.T @ _left(seen @ seen.T, seen @ right)))
+    def without(self, seen: Seen, values: FloatArray) -> FloatArray:
+        """(S^-1 - A' A)^-1 v, (K,)."""
+        if self.inverse is None:
+            raise ValueError("without: the inverse of a part of the covariance is not known.")
+        return _solved((1 + SMALLEST_LEFT) * self.inverse() - seen.square, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,16 +252,22 @@ class Reduced:
         squares = rows**2 @ self.prior - column_squares(self.reduction @ rows.T)
         return np.maximum(squares, 0.0)
 
-    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+    def without(self, seen: Seen, values: FloatArray) -> FloatArray:
         """(S^-1 - A' A)^-1 v, (K,): S v + S A' (I - A S A')^-1 A S v."""
-        seen = rows * self.prior - (rows @ self.reduction.T) @ self.reduction
-        return self.times(values) + seen.T @ _left(seen @ rows.T, seen @ values)
+        rows = seen.rows
+        times = rows * self.prior - (rows @ self.reduction.T) @ self.reduction  # A S
+        left = (1 + SMALLEST_LEFT) * np.eye(len(rows)) - times @ rows.T
+        return self.times(values) + times.T @ _solved(left, times @ values)
 
 
-def _left(seen: FloatArray, values: FloatArray) -> FloatArray:
-    """(I - H)^-1 v for a share H of the information, whose eigenvalues are between 0 and 1."""
-    inverse = inverse_factor((1 + SMALLEST_LEFT) * np.eye(len(seen)) - seen)
-    return np.asarray(inverse.T @ (inverse @ values))
+def _solved(matrix: FloatArray, values: FloatArray) -> FloatArray:
+    """Solution of a symmetric system; the matrix must be positive."""
+    if len(matrix) == 0:  # LAPACK refuses an empty matrix
+        return values
+    solution, failed = lapack.dposv(matrix.T, values, lower=1, overwrite_a=1)[1:]
+    if failed:
+        raise np.linalg.LinAlgError("the Gram matrix is not positive")
+    return np.asarray(solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,9 +318,13 @@ class ByFunctions:
 
     def solved(self, precision: FloatArray) -> Coefficients:
         """Posterior for prior precisions (K,)."""
-        matrix = self.gram.copy()
-        matrix[np.diag_indices_from(matrix)] += self._rounded(precision)
-        covariance = Factored(inverse_factor(matrix))
+
+        def inverse() -> FloatArray:
+            matrix = self.gram.copy()
+            matrix[np.diag_indices_from(matrix)] += self._rounded(precision)
+            return matrix
+
+        covariance = Factored(inverse_factor(inverse()), inverse)
         return Coefficients(covariance.times(self.right), covariance, precision)
 
     def _rounded(self, precision: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from tpnn.uncertainty.equations import (
     Covariance,
     Equations,
     Factored,
+    Seen,
     variances,
     widened,
 )
@@ -171,15 +172,15 @@ class LinearModel:
         centres = [g.design.sums(self.precision) / float(self.precision.sum()) for g in self.groups]
         for bag, rows in enumerate(map(np.flatnonzero, held_out.T)):
             limits.check(PURPOSE)
+            if not len(rows):
+                continue
             codes, precision = self.design.codes.take(rows), self.precision[rows]
             some = np.arange(0, len(rows), -(-len(rows) // ENOUGH_LEFT_OUT) or 1)
-            few, factor = codes.take(some), len(rows) / max(len(some), 1)
+            few, weights = codes.take(some), precision[some] * (len(rows) / max(len(some), 1))
             weighted = precision * self.residual[rows]
             for group, centre in zip(reversed(self.groups), reversed(centres), strict=True):
                 right = replace(group.design, codes=codes, step=1).sums(weighted)
-                seen = replace(group.design, codes=few, step=1).block(0, len(some))
-                seen -= centre
-                seen *= np.sqrt(factor * precision[some, None])
+                seen = Seen(replace(group.design, codes=few, step=1), weights, centre)
                 right -= weighted.sum() * centre
                 try:
                     lost = group.covariance.without(seen, right)
@@ -230,10 +231,8 @@ class RowScores:
         weights = all_weights[design.rows]
         if not weights.any():  # every row is met exactly
             return np.zeros((design.size, design.size))
-        total = max(float(weights.sum()), SMALLEST_MASS)
-        gap = design.sums(weights) / total - centre
-        factor = float(all_weights.sum()) / total
-        return np.asarray(factor * (design.gram(weights) + total * np.outer(gap, gap)))
+        factor = float(all_weights.sum()) / max(float(weights.sum()), SMALLEST_MASS)
+        return factor * design.square(weights, centre)
 
     def _by_group(self, design: Design, centre: FloatArray, groups: IntArray) -> FloatArray:
         square, rest, last = np.zeros((design.size, design.size)), np.zeros(design.size), -1
