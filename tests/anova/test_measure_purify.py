@@ -99,3 +99,16 @@ def test_bags_are_purified_one_by_one() -> None:
         assert intercept[number] == pytest.approx(alone)
         for s, table in tables.items():
             assert np.allclose(pure[s][..., number], table, atol=1e-12)
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_nothing_moves_out_of_a_pure_table(seed: int) -> None:
+    """Its means are rounding errors, which average to zero in no component."""
+    axes = random_axes(np.random.default_rng(seed), n_features=2)
+    _, pure = purify_tables(random_tables(np.random.default_rng(seed), axes), axes)
+    alone = {s: table if len(s) == 2 else np.zeros_like(table) for s, table in pure.items()}
+    _, again = purify_tables(alone, axes)
+    assert not again[0,].any()
+    assert not again[1,].any()
+    assert np.allclose(again[0, 1], pure[0, 1], rtol=1e-12, atol=1e-15)

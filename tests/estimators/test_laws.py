@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import BY_SOLVER, QUICK, QUICK_DESCENT, told, with_solver
 from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor
+from tpnn.model.model import tables_by_component
 
 torch = pytest.importorskip("torch", reason="half of the laws are about gradient descent")
 
@@ -249,6 +250,23 @@ def test_permuting_columns_permutes_the_answer(
         assert np.array_equal(found.transpose(*np.argsort(np.argsort(moved)), -1), table)
 
 
+def test_permuting_columns_permutes_a_model_with_shapes() -> None:
+    """Clipped interactions go on until a shape holds, so the order of the steps matters."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(-3, 4, (60, 3)).astype(float), rng.poisson(1.0, 60)
+    smooth = with_solver(QUICK, growth="none", l2=0.0, max_rounds=10)
+    settings = smooth | {"order": 3, "interactions": "all", "selection": "none", "max_nodes": 5}
+    asked = {0: "decreasing", 1: "decreasing", 2: "convex"}
+    one, other = (
+        TPNNRegressor(**settings, objective="poisson", shapes=shapes).fit(rows, y)
+        for rows, shapes in ((X, asked), (X[:, ::-1], {2 - j: s for j, s in asked.items()}))
+    )
+    tables = tables_by_component(other.model_)
+    for component, table in tables_by_component(one.model_).items():
+        found = tables[tuple(2 - j for j in reversed(component))]
+        assert np.array_equal(found.transpose(*range(len(component))[::-1], -1), table)
+
+
 def test_integer_weights_equal_repeated_rows(task: Any, settings: dict[str, Any]) -> None:
     kind, X, y = task
     weights = np.random.default_rng(0).integers(0, 4, len(X))
@@ -297,3 +315,15 @@ def test_outliers_cannot_extrapolate(table: Any, settings: dict[str, Any]) -> No
     model = TPNNRegressor(**settings).fit(X, y)
     edge, far = X.max().to_frame().T, X.max().to_frame().T * 1e6
     assert model.predict(far) == pytest.approx(model.predict(edge))
+
+
+@pytest.mark.parametrize("objective", ["squared_error", "poisson"])
+def test_a_feature_that_says_nothing_has_a_component_of_exact_zeros(
+    objective: str,
+) -> None:
+    """Rounding errors would not average to zero relative to their own size."""
+    y = np.repeat(np.random.default_rng(3).poisson(2.0, 20), 3).astype(float)
+    X = np.tile(np.arange(3.0), 20)[:, None]
+    given = QUICK | {"order": 1, "selection": "none", "objective": objective}
+    (table,) = TPNNRegressor(**given).fit(X, y).model_.tables
+    assert not table.any()

@@ -90,7 +90,12 @@ def exported(trial: Trial) -> None:
         return
     code: dict[str, Any] = {}
     exec(compile(model.to_code("python"), "model", "exec"), code)
-    rows = [{name: each.values[i] for name, each in columns.items()} for i in range(N_FRESH)]
+    are_doubles = getattr(trial.fresh_table, "dtype", None) == np.float64  # also large integers
+    held = [
+        [float(x) if are_doubles and x is not None else x for x in each.values]
+        for each in columns.values()
+    ]
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*held, strict=True)]
     given = (0.0,) if model.has_offset else ()
     found = np.array([code["score"](row, *given)["raw_score"] for row in rows])
     require(close(found, trial.fresh_raw, trial.scale), "the model as Python code")

@@ -12,6 +12,8 @@ from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.table.axis import Axis
 
+EPSILON, N_ROUNDINGS = float(np.finfo(np.float64).eps), 16  # errors of a mean of many numbers
+
 
 def purify_tables(
     tables: Mapping[Component, FloatArray], axes: Mapping[int, Sequence[Axis]]
@@ -21,7 +23,7 @@ def purify_tables(
     A table (M_1, ..., M_d, ...) has the values on the nodes of its component's order, and may have
     further axes behind them, such as bags; the intercept has these axes alone. Every non-empty
     subset of a component must be a component too. The nodes of an order are nodes of every lower
-    order.
+    order. Parts of a table that are its rounding errors are zero: they do not average to zero.
     """
     intercept: FloatArray = np.zeros(())
     pure: dict[Component, FloatArray] = {s: np.zeros(table.shape) for s, table in tables.items()}
@@ -30,6 +32,7 @@ def purify_tables(
             intercept = intercept + np.zeros(table.shape[len(component) :])
             continue
         coarse = [axes[len(component)][feature] for feature in component]
+        rounding = N_ROUNDINGS * EPSILON * np.abs(table).max(tuple(range(len(component))))
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):
                 part = part_of(table, [axis.weights for axis in coarse], kept)
@@ -37,9 +40,23 @@ def purify_tables(
                 if not target:
                     intercept = intercept + part
                     continue
+                part = unless_rounding(part, rounding)
                 finer = [axes[size][feature] for feature in target]
                 pure[target] += moved(part, [coarse[axis] for axis in kept], finer)
     return intercept, pure
+
+
+def unless_rounding(table: FloatArray, rounding: FloatArray) -> FloatArray:
+    """Table (M_1, ..., M_d, ...), with zeros where all values behind an output are rounding errors.
+
+    ``rounding`` (...) says for each output up to which size they are.
+
+    >>> unless_rounding(np.array([[1.0, 1e-13], [-1e-13, 0.0]]), np.array([1e-12, 1e-12]))
+    array([[ 1.e+00,  0.e+00],
+           [-1.e-13,  0.e+00]])
+    """
+    largest = np.abs(table).max(tuple(range(table.ndim - np.ndim(rounding))), initial=0.0)
+    return np.where(largest > rounding, table, 0.0)
 
 
 def part_of(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int]) -> FloatArray:

@@ -567,7 +567,7 @@ def constrained(model: AnovaModel, problem: Problem) -> AnovaModel:
     """Bring a model into the shapes of a problem."""
     names, axes = model.feature_names, model.encoder.axes[1]
     shapes = {names[j]: s for j, s in problem.shapes.items() if not axes[j].is_nominal}
-    return constrain(model, shapes) if shapes else model
+    return constrain(model, shapes, problem.features) if shapes else model
 
 
 def base_event(base: BaseModel, encoder: TableEncoder, model: AnovaModel) -> Event:

@@ -20,13 +20,17 @@ RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 FEW_DIGITS = 1e-296  # below, doubles are too coarse to average to zero
 
 
-def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
+def constrain(
+    model: AnovaModel, shapes: Mapping[Any, str], features: Sequence[int] = ()
+) -> AnovaModel:
     """Nearby model that has these shapes, by feature, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the main
     effect of a feature that has a shape. The interactions of a linear feature are left out.
     Spreads, posteriors and tests stay as they were: the projection moves the mean of the bags only.
-    A feature in the remainder is refused.
+    A feature in the remainder is refused. Every step rounds, and some go on until a shape holds, so
+    features are visited in an order that does not depend on that of the columns: by default by
+    name, else that of ``features``.
     """
     names = model.feature_names
     indices = resolve_features(shapes, names, "shapes")
@@ -40,8 +44,8 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         straight = [s for s in model.components if s not in bent]
         model = restricted(model, straight, model.remainder)
     wider = _with_subsets(model)
-    by_name = sorted(range(len(names)), key=names.__getitem__)
-    results = [_shaped(wider, tables, indices, by_name) for tables in tables_by_output(wider)]
+    ordered = features or sorted(range(len(names)), key=names.__getitem__)
+    results = [_shaped(wider, tables, indices, ordered) for tables in tables_by_output(wider)]
     shifts = np.array([shift for shift, _ in results])
     tables = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
     rounding = rounding_error(tables)
@@ -69,12 +73,9 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
 def _shaped(
     model: AnovaModel, tables: Tables, shapes: Mapping[int, str], features: Sequence[int]
 ) -> tuple[float, Tables]:
-    """Constrain the tables of one output, with features in a fixed order.
-
-    So the order of the columns of a table changes no bit.
-    """
-    ordered = {
-        s: np.transpose(tables[tuple(sorted(s))], np.argsort(np.argsort(s)))
+    """Constrain the tables of one output, with features in a fixed order."""
+    ordered = {  # copies: sums round by where their numbers lie in memory
+        s: np.transpose(tables[tuple(sorted(s))], np.argsort(np.argsort(s))).copy("C")
         for s in canonical(tables, features)
     }
     in_order = {feature: shapes[feature] for feature in features if feature in shapes}

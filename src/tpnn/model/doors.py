@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tpnn.anova.components import Component
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.report import Report
     from tpnn.export.sheets.rating import RatingTables
@@ -192,11 +191,12 @@ def log(model: AnovaModel) -> list[dict[str, Any]]:
     return [] if model.edits is None else copy.deepcopy(list(model.edits.records))
 
 
-def restrict(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
+def restrict(model: AnovaModel, components: Iterable[Named]) -> AnovaModel:
     """Intercept and some of the components; still the unique decomposition of their sum.
 
-    The remainder is left out. Spreads and bands of these components stay. Everything else that is
-    known belongs to the whole sum, and is left out. An edited model notes it in its log.
+    Components are named by their features or by the places of these. The remainder is left out.
+    Spreads and bands of these components stay. Everything else that is known belongs to the whole
+    sum, and is left out. An edited model notes it in its log.
     """
     from tpnn.lifecycle.edit.edit import with_components
 

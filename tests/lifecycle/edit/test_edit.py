@@ -442,3 +442,28 @@ def test_an_edit_too_small_for_exact_means_keeps_the_components_unique() -> None
     model = replace(model, tables=tuple(np.zeros_like(table) for table in model.tables))
     edited = model.edit("x0", between=(0.0, None), add=1e-320)
     assert edited.identifiability_error() <= UNIQUE
+
+
+def test_what_rounding_leaves_of_a_smoothed_feature_is_flattened(
+    models: dict[int, AnovaModel],
+) -> None:
+    """It is small beside the smoothed feature, and large beside the flat one."""
+    model = models[1].restrict(["age"])
+    smooth = model.edit("age", smooth=1.0).edit("age", scale=1e-6)
+    flat = smooth.edit("age", flatten=True)
+    assert smooth.identifiability_error() <= UNIQUE
+    assert flat.identifiability_error() <= UNIQUE
+    assert not flat.tables[0].any()
+
+
+def test_the_components_of_a_smaller_model_go_by_name_or_place(
+    models: dict[int, AnovaModel],
+) -> None:
+    kept = models[2].restrict(["age", ("income", "age"), 1])
+    names = models[2].feature_names
+    places = [(0,), (1,), tuple(sorted(map(names.index, ("age", "income"))))]
+    assert digest(kept) == digest(models[2].restrict(places))
+    with pytest.raises(ValueError, match=r"^components: features must be names or indices of col"):
+        models[2].restrict([("aeg",)])
+    with pytest.raises(ValueError, match=r"^restrict: must be components of the model and nothing"):
+        models[2].restrict([("age", "income", "town")])

@@ -14,7 +14,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.anova.measure import purify_tables
+from tpnn.anova.measure import purify_tables, unless_rounding
 from tpnn.lifecycle.edit.change import Edit
 from tpnn.lifecycle.edit.where import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
@@ -134,37 +134,33 @@ def _plus(
     subsets = ComponentSet((component,)).with_subsets()
     zeros = model.encoder.zeros(subsets, len(model.intercepts))
     shift, parts = purify_tables(zeros | {component: added}, model.encoder.axes)
-    rest, parts = purify_tables(parts, model.encoder.axes)  # means of the rounding of large numbers
     outputs = range(len(model.intercepts))  # each with a unit of its own
     rounding = np.array(
         [rounding_error([t[..., k] for t in (*model.tables, added)]) for k in outputs]
     )
-    kept = {s: part for s, part in parts.items() if (np.abs(part) > rounding).any()}
-    components = ComponentSet((*model.components, *kept))
+    parts = {s: unless_rounding(part, rounding) for s, part in parts.items()}
     tables = zeros | tables_by_component(model)
+    touched = {s: part.any(tuple(range(len(s)))) for s, part in parts.items()}  # (K,) each
+    sums = {s: np.where(touched[s], tables[s] + part, 0.0) for s, part in parts.items()}
+    rest, sums = purify_tables(sums, model.encoder.axes)  # means of the rounding of large numbers
+    for s, new in sums.items():
+        tables[s] = np.where(touched[s], unless_rounding(new, rounding), tables[s] + new)
+    kept = {s for s in sums if touched[s].any()}
+    components = ComponentSet((*model.components, *kept))
     old = model.evidence
     spreads = zeros | dict(zip(model.components, old.spreads or (), strict=False))
     posteriors = dict(zip(model.components, old.posteriors or (), strict=False))
-    new = changed(
+    edited = changed(
         model,
         components=components,
-        tables=tuple(
-            _unless_rounding(tables[s] + kept[s], rounding) if s in kept else tables[s]
-            for s in components
-        ),
+        tables=tuple(tables[s] for s in components),
         intercepts=model.intercepts + shift + rest,
         evidence=Evidence(
             spreads=old.spreads and tuple(spreads[s] for s in components),
             posteriors=old.posteriors and tuple(posteriors.get(s) for s in components),
         ),
     )
-    return new, set(kept)
-
-
-def _unless_rounding(table: FloatArray, rounding: FloatArray) -> FloatArray:
-    """Table (M_1, ..., M_d, K), with zeros for outputs of which nothing but rounding is left."""
-    largest = np.abs(table).max(tuple(range(table.ndim - 1)), initial=0.0)
-    return np.where(largest > rounding, table, 0.0)
+    return edited, kept
 
 
 def _moved_components(before: AnovaModel, after: AnovaModel) -> set[Component]:

@@ -20,10 +20,10 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
-from tpnn.anova.components import Component
+from tpnn.anova.components import resolve_interactions
 from tpnn.anova.measure import moved
 from tpnn.lifecycle.edit.apply import applied
-from tpnn.lifecycle.edit.change import read_edit
+from tpnn.lifecycle.edit.change import Named, read_edit
 from tpnn.model.archive import without_twins
 from tpnn.model.check import check_model
 from tpnn.model.edit_log import (
@@ -152,13 +152,13 @@ def outcome(model: AnovaModel, what: Mapping[str, Any]) -> tuple[AnovaModel, Rec
     return restricted(model, [known[names] for names in kept]), dict(what)
 
 
-def with_components(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
+def with_components(model: AnovaModel, components: Iterable[Named]) -> AnovaModel:
     """Model of some components; one that was edited before notes it in its log."""
-    if model.edits is None:
-        return restricted(model, components)
     names = model.feature_names
-    kept = [[names[feature] for feature in component] for component in components]
-    return edited(model, {"restrict": kept}, Note())
+    listed = [[one] if isinstance(one, str | int) else one for one in components]
+    found = resolve_interactions(listed, names, None, "components", fewest=1)
+    what = {"restrict": [[names[feature] for feature in component] for component in found]}
+    return outcome(model, what)[0] if model.edits is None else edited(model, what, Note())
 
 
 def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:

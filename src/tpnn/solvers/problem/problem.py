@@ -13,6 +13,7 @@ from tpnn._utils.arrays import Float32Array, FloatArray, IntArray
 from tpnn._utils.shelf import Shelf
 from tpnn._utils.threads import split
 from tpnn.anova.components import Component, ComponentSet, canonical
+from tpnn.anova.measure import unless_rounding
 from tpnn.anova.terms import Terms
 from tpnn.loss.objectives import Objective
 from tpnn.model.evidence import Evidence
@@ -44,6 +45,7 @@ Grids = Mapping[Component, FloatArray]
 
 ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
 HANDFUL = 10  # distinct rows
+ROUNDING = 1e-12  # of raw scores on the training scale; a component of smaller values is zero
 SURELY_HELD_OUT = 100  # rows of which some are held out, or copied so often that all count
 
 
@@ -270,11 +272,16 @@ class Problem:
             tuple(sorted(component)): self._restore_table(component, padded)
             for component, padded in zip(solution.components, solution.tables, strict=True)
         }
-        constants = self.scale * self.by_output(solution.intercepts).mean(0)
+        constants = self.by_output(solution.intercepts).mean(0)
         means, spreads = (
-            {s: self.scale * function(table, axis=len(s)) for s, table in tables.items()}
+            {s: function(table, axis=len(s)) for s, table in tables.items()}
             for function in (np.mean, np.std)
         )
+        sized = (
+            self.objective.standardised or self.objective.kind != "numbers"
+        )  # all but own losses
+        rounding = ROUNDING * np.maximum(np.abs(constants), float(sized))
+        means = {s: self.scale * unless_rounding(table, rounding) for s, table in means.items()}
         if self.base is not None:
             means, spreads = self.base.plus(means, spreads)
         components = ComponentSet(tuple(means))
@@ -284,7 +291,8 @@ class Problem:
             encoder=self.encoder.up_to(max(map(len, (*components, *held)))),
             components=components,
             tables=tuple(means[s] for s in components),
-            intercepts=(self.shift if self.base is None else self.base.intercepts) + constants,
+            intercepts=(self.shift if self.base is None else self.base.intercepts)
+            + self.scale * constants,
             link=self.objective.link,
             basis=Basis(
                 solution.activation, solution.scale, self._restored_terms(solution, components)
