@@ -32,7 +32,7 @@ def purify_tables(
             intercept = intercept + np.zeros(table.shape[len(component) :])
             continue
         coarse = [axes[len(component)][feature] for feature in component]
-        rounding = N_ROUNDINGS * EPSILON * np.abs(table).max(tuple(range(len(component))))
+        rounding = N_ROUNDINGS * EPSILON * _largest(table, len(component))
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):
                 part = part_of(table, [axis.weights for axis in coarse], kept)
@@ -55,8 +55,14 @@ def unless_rounding(table: FloatArray, rounding: FloatArray) -> FloatArray:
     array([[ 1.e+00,  0.e+00],
            [-1.e-13,  0.e+00]])
     """
-    largest = np.abs(table).max(tuple(range(table.ndim - np.ndim(rounding))), initial=0.0)
-    return np.where(largest > rounding, table, 0.0)
+    is_more = _largest(table, table.ndim - np.ndim(rounding)) > rounding
+    return table if is_more.all() else np.where(is_more, table, 0.0)
+
+
+def _largest(table: FloatArray, n_axes: int) -> FloatArray:
+    """Largest absolute value over the first axes, without a copy of the table."""
+    axes = tuple(range(n_axes))
+    return np.asarray(np.maximum(table.max(axes, initial=0.0), -table.min(axes, initial=0.0)))
 
 
 def part_of(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int]) -> FloatArray:

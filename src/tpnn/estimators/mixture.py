@@ -162,9 +162,7 @@ class Mixture:
     ) -> tuple[Problem, Solution, DeepPart | None]:
         """Mix the fitted core and the trees by what held-out rows say."""
         began = time.monotonic()
-        beyond = [s for s in sizes if s not in problem.components][:N_CANDIDATES]
-        others = canonical(beyond, problem.features)
-        constants, tables = self._read(problem.ordered + others, boxes)
+        constants, tables = self._read(problem.ordered, boxes)
         fit = padded(problem, fitted)
         core = replace(
             fit, intercepts=constants + deep_constants(problem),
@@ -175,13 +173,16 @@ class Mixture:
         alone = Candidates(problem, fit, core)
         (share, best), (share_alone, best_alone) = whole.best(), alone.best()
         part = DeepPart(
-            trees=list(trees), share=1 - share, constants=constants, raw=raw,
-            tables={s: tables[s] for s in problem.ordered}, others={s: tables[s] for s in others},
+            trees=list(trees), share=1 - share, constants=constants, raw=raw, tables=tables,
+            others={},  # read where they are kept
             worth=(alone.loss(share) - best) / max(abs(best), SMALLEST_LOSS),
         )  # fmt: skip
         if self._keeps(whole.at(share), alone.at(share_alone), part):
             self._note(problem, f"{_words(part.share, sizes)}, with a remainder", best, began)
             rest *= np.float32(part.share)
+            beyond = [s for s in sizes if s not in problem.components][:N_CANDIDATES]
+            _, others = self._read(canonical(beyond, problem.features), boxes)
+            part = replace(part, others=others)
             return problem, replace(mixed(fit, core, share), remainder=rest), part
         self._note(problem, f"{_words(1 - share_alone, sizes)}, no remainder", best_alone, began)
         return problem, mixed(fit, core, share_alone), None
