@@ -96,6 +96,12 @@ def fit(
     if is_of_ray(source):
         source = copied(source, folder)
     opened = Source(source)
+    if opened.copy is not None:
+        raise ValueError(
+            f"source: all machines must be able to read the files, and CSV files such as "
+            f"{opened.words} are copied to this one first. Write them as Parquet, for example with "
+            "pyarrow.dataset.write_dataset."
+        )
     data = opened.state(), opened.n_rows, opened.names, sorted(arguments.items())
     folder.claim({"data": _digest(data)})  # other rows are told by the state of their files
     n_workers = min(int(workers), opened.n_rows)

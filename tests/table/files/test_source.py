@@ -16,7 +16,8 @@ import pytest
 from tests.conftest import QUICK
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNClassifier, TPNNRegressor
-from tpnn.table.files.source import Source, find_files
+from tpnn.table.files.paths import find_files
+from tpnn.table.files.source import Source
 
 
 def write(path: Path, **columns: Any) -> str:
@@ -52,8 +53,8 @@ def test_files_are_found_in_folders_and_by_patterns(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     said = refused(tmp_path)
-    assert said.startswith(f"X: there are no Parquet files at {str(tmp_path)!r}. Check")
-    assert refused(str(tmp_path / "*.parquet")).startswith("X: there are no Parquet files")
+    assert said.startswith(f"X: there are no Parquet or CSV files at {str(tmp_path)!r}. Check")
+    assert refused(str(tmp_path / "*.parquet")).startswith("X: there are no Parquet or CSV files")
 
 
 @pytest.mark.parametrize("reason", ["no such store", "nothing there", "no network"])

@@ -33,8 +33,9 @@ from tpnn.solvers.cluster.storage import (
 from tpnn.solvers.problem.fingerprint import column_sum
 from tpnn.table.codes import code_rows
 from tpnn.table.encoder import TableEncoder
+from tpnn.table.files.paths import import_arrow
 from tpnn.table.files.reading import SourceColumns
-from tpnn.table.files.source import Source, import_arrow
+from tpnn.table.files.source import Source
 from tpnn.table.table import OffsetColumn, Table, read_column
 
 

@@ -21,7 +21,8 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.compile import announcer
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn.table.columns import RemoteTable, StoredColumns, is_in_files
-from tpnn.table.files.source import Source, import_arrow, kind_of, name_of
+from tpnn.table.files.paths import import_arrow
+from tpnn.table.files.source import Source, kind_of, name_of
 
 SECONDS_BETWEEN_LINES = 5.0
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import os
 import re
+import shutil
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-SUFFIXES = (".parquet", ".pq")
-HIDDEN = (".", "_")  # beginnings of the names of files without data, such as _SUCCESS
+from tpnn.table.files.csv_copy import copy_of_csv
+from tpnn.table.files.paths import find_files, find_remote, import_arrow, unreadable
 
 
 def dataset_at(path: str) -> Any:
@@ -35,114 +34,6 @@ def dataset_at(path: str) -> Any:
         raise unreadable(files[0] if store is None else path, error) from error
     schemas = check_schemas(list(dataset.get_fragments()), None)
     return opened(arrow.unify_schemas([dataset.schema, *schemas], promote_options="permissive"))
-
-
-def import_arrow() -> tuple[Any, Any]:
-    """Return pyarrow and its datasets, which only tables in files need."""
-    try:
-        import pyarrow
-        import pyarrow.dataset
-    except ImportError as error:
-        raise ImportError(
-            f'X: tables in files are read by pyarrow ({error}). Run: pip install "tpnn[data]", or '
-            "pass a table in memory."
-        ) from error
-    return pyarrow, pyarrow.dataset
-
-
-def find_remote(address: str) -> tuple[Any, str | list[str]]:
-    """Store of an address such as ``s3://bucket/table/``, and the path or files in it."""
-    arrow, _ = import_arrow()
-    from pyarrow import fs
-
-    folder, pattern = _without_pattern(address)
-    try:
-        store, path = _store_of(folder)
-        is_there = store.get_file_info(path).type != fs.FileType.NotFound
-        if pattern is not None and is_there:
-            inside = store.get_file_info(fs.FileSelector(path, recursive=True))
-            wanted = f"{path.rstrip('/')}/{pattern}"
-            files = [file.path for file in inside if file.is_file]
-            matching = sorted(file for file in files if _matches(file, wanted))
-    except (arrow.ArrowException, OSError, ImportError, ValueError) as error:
-        raise ValueError(
-            f"X: the store of {address!r} cannot be reached ({_reason(error)}). Check the address, "
-            "the network and the credentials, or copy the files to this machine."
-        ) from error
-    if not is_there or (pattern is not None and not matching):
-        raise ValueError(f"X: there is nothing at {address!r}. Check the address.")
-    return store, path if pattern is None else matching
-
-
-def _without_pattern(address: str) -> tuple[str, str | None]:
-    """Split the address of a pattern into a folder without one and the rest, else None.
-
-    >>> _without_pattern("s3://bucket/table/*.parquet?region=eu")
-    ('s3://bucket/table?region=eu', '*.parquet')
-    """
-    place, mark, options = address.partition("?")
-    scheme, _, path = place.partition("://")
-    parts = path.split("/")
-    first = next((n for n, part in enumerate(parts) if any(c in part for c in "*[")), None)
-    if first is None:
-        return address, None
-    return f"{scheme}://{'/'.join(parts[:first])}{mark}{options}", "/".join(parts[first:])
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Whether a path matches a pattern, in which ``*`` stays within a folder and ``**`` does not.
-
-    >>> _matches("a/b.pq", "a/*.pq"), _matches("a/c/b.pq", "a/*.pq"), _matches("a/b", "a/**/b")
-    (True, False, True)
-    """
-    parts, wanted = path.split("/"), pattern.split("/")
-    if wanted[0] == "**":
-        rest = "/".join(wanted[1:])
-        return any(_matches("/".join(parts[n:]), rest) for n in range(len(parts)))
-    is_first = fnmatch.fnmatchcase(parts[0], wanted[0])
-    if len(parts) == 1 or len(wanted) == 1:
-        return is_first and len(parts) == len(wanted)
-    return is_first and _matches("/".join(parts[1:]), "/".join(wanted[1:]))
-
-
-def _store_of(address: str) -> tuple[Any, str]:
-    """Store and path of an address; those that pyarrow does not know are left to fsspec."""
-    arrow, _ = import_arrow()
-    from pyarrow import fs
-
-    try:
-        store, path = fs.FileSystem.from_uri(address)
-        return store, str(path)
-    except arrow.ArrowInvalid:
-        import fsspec
-
-        store, path = fsspec.core.url_to_fs(address)
-        return fs.PyFileSystem(fs.FSSpecHandler(store)), str(path)
-
-
-def find_files(path: str) -> list[str]:
-    """Parquet files at a path of this machine, sorted by name.
-
-    A folder stands for all Parquet files in it and in its folders; a pattern has ``*``, ``?`` or
-    ``[]``, and ``**`` for any folders.
-    """
-    if os.path.isfile(path):
-        return [path]
-    if os.path.isdir(path):
-        inside = [file for file in Path(path).rglob("*") if file.suffix.lower() in SUFFIXES]
-        files = [str(file) for file in inside if not _is_hidden(file.relative_to(path))]
-    else:
-        files = [file for file in glob.glob(path, recursive=True) if os.path.isfile(file)]
-    if not files:
-        raise ValueError(
-            f"X: there are no Parquet files at {path!r}. Check the path, and that the names of the "
-            f"files end with {' or '.join(SUFFIXES)}."
-        )
-    return sorted(files)
-
-
-def _is_hidden(file: Path) -> bool:
-    return any(part.startswith(HIDDEN) for part in file.parts)
 
 
 def check_schemas(fragments: Sequence[Any], needed: Sequence[str] | None) -> list[Any]:
@@ -207,20 +98,6 @@ def name_of(fragment: Any) -> str:
     return getattr(fragment, "path", "") or "a part in memory"
 
 
-def unreadable(file: str, error: Exception, column: str = "") -> ValueError:
-    """Return the error that says which file, and which column of it, cannot be read."""
-    where = f" in column {column!r}" if column else ""
-    return ValueError(
-        f"X: every file must be readable, found {file!r} damaged or of another format{where} "
-        f"({_reason(error)}). Write it again, or leave it out."
-    )
-
-
-def _reason(error: Exception) -> str:
-    """First line of an error, or its type."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
 ROWS_PER_BATCH = 1 << 17
 N_BATCHES_AHEAD = 4  # read before they are needed
 BYTES_PER_VALUE = 20  # of a table in memory during a fit: the value, and codes
@@ -236,13 +113,17 @@ class Source:
     """Rows in files.
 
     They are a Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, or a dataset
-    of pyarrow, which may have a filter.
+    of pyarrow, which may have a filter. CSV files are copied to Parquet files first, which vanish
+    with the source.
     """
 
     def __init__(self, rows: Any) -> None:
         is_path = isinstance(rows, str | os.PathLike)
         self.words = repr(os.fspath(rows)) if is_path else "the dataset"  # for messages
-        self.dataset = dataset_at(os.fspath(rows)) if is_path else rows
+        self.copy = copy_of_csv(os.fspath(rows)) if is_path else None
+        if self.copy is not None:
+            weakref.finalize(self, shutil.rmtree, self.copy, ignore_errors=True)
+        self.dataset = dataset_at(self.copy or os.fspath(rows)) if is_path else rows
         if not is_path:
             check_schemas(self.fragments, self.names)
         if self.n_rows == 0:
