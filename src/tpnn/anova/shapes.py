@@ -37,6 +37,7 @@ MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
 CURVED = {"convex": 1.0, "concave": -1.0}
 WRAPPED = "periodic"  # what all functions of a periodic number are
 LINEAR = "linear"  # both convex and concave; the nodes of interactions end too soon for a line
+RANDOM = "random"  # effects of groups, drawn from a normal distribution
 SIGNS = MONOTONE | CURVED
 SHAPES = (*SIGNS, LINEAR)
 N_SWEEPS = 5  # passes over the constrained features that clip interactions
@@ -247,7 +248,7 @@ def constrained(
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
     wrapping = [j for j, shape in shapes.items() if shape == WRAPPED]
     # Nothing bends a line, or moves the ends of a period apart.
-    shapes = {j: shape for j, shape in shapes.items() if shape not in (LINEAR, WRAPPED)}
+    shapes = {j: shape for j, shape in shapes.items() if shape not in (LINEAR, RANDOM, WRAPPED)}
     # Clipping along one feature may break the shape along another, so it is repeated.
     for _ in range(N_SWEEPS):
         for feature, shape in shapes.items():

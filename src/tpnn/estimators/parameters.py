@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 import numpy as np
 
 from tpnn._utils.rules import FLAG, SHARE, Rule, is_count, is_number, is_positive, is_whole, one_of
-from tpnn.anova.shapes import SHAPES, WRAPPED
+from tpnn.anova.shapes import RANDOM, SHAPES, WRAPPED
 from tpnn.loss.objectives import (
     OF_REGRESSION,
     OF_SURVIVAL,
@@ -75,7 +75,7 @@ def _is_random_state(value: Any) -> bool:
 
 def _is_shape(value: Any) -> bool:
     if isinstance(value, str):
-        return value in SHAPES
+        return value in (*SHAPES, RANDOM)
     is_pair = isinstance(value, list | tuple) and len(value) == 2
     return is_pair and value[0] == WRAPPED and is_positive(value[1])
 
@@ -181,7 +181,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "shapes": Parameter(
         Rule(
-            f"None, or a dict from feature to one of {', '.join(SHAPES)}, or to "
+            f"None, or a dict from feature to one of {', '.join((*SHAPES, RANDOM))}, or to "
             f'("{WRAPPED}", a positive number)',
             _are_shapes,
             {"age": "increasing"},
@@ -191,7 +191,9 @@ PARAMETERS: dict[str, Parameter] = {
         included; "convex" and "concave" work likewise. "linear" makes the main effect a straight
         line, or a constant for every level, without any penalty, and leaves the interactions of the
         feature out. ``("periodic", 24)`` is for hours: values that differ by whole periods are the
-        same, and curves end as they begin; ``periodic={"hour": 24}`` is short for it.
+        same, and curves end as they begin; ``periodic={"hour": 24}`` is short for it. "random" is
+        for groups such as clinics: each level is a draw from a normal distribution, whose variance
+        is estimated, and has no interactions; ``random=["clinic"]`` is short for it.
         ``model_.certificate(name)`` proves a shape.""",
     ),
     "categorical": Parameter(
@@ -375,22 +377,30 @@ feature_names_in_ : array of shape (n_columns,)
 """
 
 
-def with_periods(shapes: Any, periods: Any) -> dict[Any, Any]:
-    """Shapes with those of ``periodic={"hour": 24}``, another spelling of one of them."""
+def with_short_forms(shapes: Any, periods: Any, groups: Any) -> dict[Any, Any]:
+    """Shapes with ``periodic={"hour": 24}`` and ``random=["clinic"]``, which are short for them."""
+    periods, groups = {} if periods is None else periods, [] if groups is None else groups
     for name, value in {"periodic": periods, "shapes": shapes or {}}.items():
         if not isinstance(value, Mapping):
             raise ValueError(
                 f"{name}: must be None, or a dict by feature, found {value!r}. Pass for example "
                 'periodic={"hour": 24}.'
             )
-    given: dict[Any, Any] = dict(shapes or {})
-    twice = [feature for feature in periods if feature in given]
-    if twice:
+    if not isinstance(groups, list | tuple):
         raise ValueError(
-            "periodic: a feature that is periodic has no other shape, found "
-            f"{twice[0]!r} in shapes too. Leave it out of one of them."
+            f"random: must be None, or a list of features, found {groups!r}. Pass for example "
+            'random=["clinic"].'
         )
-    return given | {feature: (WRAPPED, period) for feature, period in periods.items()}
+    given: dict[Any, Any] = dict(shapes or {})
+    added = [("periodic", j, (WRAPPED, period)) for j, period in periods.items()]
+    for name, feature, shape in [*added, *(("random", j, RANDOM) for j in groups)]:
+        if feature in given:
+            raise ValueError(
+                f"{name}: a feature that is {name} has no other shape, found "
+                f"{feature!r} in shapes too. Leave it out of one of them."
+            )
+        given[feature] = shape
+    return given
 
 
 Estimator = TypeVar("Estimator", bound=type)
@@ -406,10 +416,10 @@ def parametrised(estimator: Estimator) -> Estimator:
     def checked(self: Any, *values: Any, **named: Any) -> None:
         if "monotone" in named:
             raise TypeError(f"monotone: is called shapes. Pass shapes={named['monotone']!r}.")
-        periods = named.pop("periodic", None)
+        short = named.pop("periodic", None), named.pop("random", None)
         constructor(self, *values, **named)
-        if periods is not None:
-            self.shapes = with_periods(self.shapes, periods)
+        if short != (None, None):
+            self.shapes = with_short_forms(self.shapes, *short)
 
     made.__init__ = checked
     return estimator

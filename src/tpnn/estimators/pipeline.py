@@ -26,7 +26,7 @@ from tpnn.anova.components import (
     resolve_features,
     resolve_interactions,
 )
-from tpnn.anova.shapes import LINEAR, WRAPPED, check_shape
+from tpnn.anova.shapes import LINEAR, RANDOM, WRAPPED, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
@@ -49,7 +49,7 @@ from tpnn.table.table import PERIODIC, Table
 from tpnn.uncertainty.calibrate import calibrated
 from tpnn.uncertainty.deviance import with_statistics
 from tpnn.uncertainty.recipe import infer
-from tpnn.uncertainty.unpenalised import unpenalised
+from tpnn.uncertainty.unpenalised import check_random, unpenalised
 
 if TYPE_CHECKING:
     from tpnn._utils.arrays import FloatArray
@@ -116,6 +116,7 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     required = required_components(
         rules.required, settings.interactions.heredity, settings.max_components
     )
+    check_random(shapes, task.objective)
     problem = replace(build(inputs, encoder, task, shapes, base), states=plan.states)
     problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
@@ -156,13 +157,14 @@ def encode(
 ) -> TableEncoder:
     """Place the nodes of every feature, or take those of the model that the fit adds to."""
     names = [table.name(feature) for feature in range(table.n_features)]
-    nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
     order = max(settings.order, 1 if base is None else base.order)
     nodes = nodes_by_order(table.n_features, replace(settings, order=order))
     shaped = resolve_features(settings.shapes, names, "shapes")
     lines = [feature for feature, shape in shaped.items() if shape == LINEAR]
     periods = {feature: s[1] for feature, s in shaped.items() if not isinstance(s, str)}
-    rules = LevelRules(nominal, settings.min_level_rows, lines, periods)
+    groups = [feature for feature, shape in shaped.items() if shape == RANDOM]
+    nominal = [*(resolve_feature(j, names, "categorical") for j in settings.nominal), *groups]
+    rules = LevelRules(nominal, settings.min_level_rows, lines, periods, groups)
     n_threads = threads_of(settings.n_jobs)
     if table.shelf.is_on_disk:  # every thread sorts a column
         n_threads = max(min(n_threads, SORTED_BYTES // (BYTES_PER_SORTED_ROW * table.n_rows)), 1)
@@ -187,7 +189,8 @@ def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
     shapes = {j: WRAPPED for j, each in enumerate(encoder.features) if each.kind == PERIODIC}
     for feature, shape in resolve_features(settings.shapes, names, "shapes").items():
         if isinstance(shape, str):
-            check_shape(encoder, feature, shape, "shapes", levels=True)
+            if shape != RANDOM:
+                check_shape(encoder, feature, shape, "shapes", levels=True)
             shapes[feature] = shape
     return shapes
 
@@ -200,10 +203,11 @@ def rules_of(
 ) -> InteractionRules:
     """Say which components the model may and must have.
 
-    A linear feature has no interactions, one that looks like an identifier those that are listed.
+    A linear feature has no interactions, nor have groups with random intercepts; a feature that
+    looks like an identifier has those that are listed.
     """
     names, given = encoder.feature_names, settings.interactions
-    linear = {feature for feature, shape in shapes.items() if shape == LINEAR}
+    linear = {feature for feature, shape in shapes.items() if shape in (LINEAR, RANDOM)}
     alone = linear if given.listed is not None else linear.union(identifiers)
     rules = given.rules(names, settings.order, alone)
     listed = () if given.listed is None else given.components(names, settings.order)
@@ -211,8 +215,9 @@ def rules_of(
         if len(component) > 1 and not linear.isdisjoint(component):
             feature = next(j for j in component if j in linear)
             raise ValueError(
-                f"shapes: a linear feature has no interactions, but {names[feature]!r} is linear "
-                f"and {tuple(names[j] for j in component)} is asked for. Leave one of the two out."
+                f"shapes: a {shapes[feature]} feature has no interactions, but {names[feature]!r} "
+                f"is {shapes[feature]} and {tuple(names[j] for j in component)} is asked for. "
+                "Leave one of the two out."
             )
     kept = () if given.are_exact else tuple((j,) for j in sorted(linear))
     return replace(rules, required=(*rules.required, *(s for s in kept if s not in rules.required)))

@@ -23,10 +23,10 @@ from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.monitor_page import monitor_page
 from tpnn.model.model import AnovaModel, part_names, row_scores
-from tpnn.table.axis import Axis
+from tpnn.table.axis import UNSEEN_WORD, Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
-from tpnn.table.words import MISSING_WORD, UNSEEN_WORD, node_words, value_word
+from tpnn.table.words import MISSING_WORD, node_words, value_word
 
 FALSE_ALARM_RATE = 0.05
 N_BINS = 10  # of a feature without levels; missing values have one more

@@ -21,14 +21,13 @@ from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
 from tpnn.model.evidence import OF_CLASS, Calibration, Scale, map_arrays
-from tpnn.table.axis import OTHERS, Axis
+from tpnn.table.axis import OTHERS, UNSEEN_WORD, Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED, PERIODIC
-from tpnn.table.words import UNSEEN_WORD
 
 if TYPE_CHECKING:
     from tpnn.anova.posterior import Posterior
-    from tpnn.model.evidence import Baseline, ComponentTests
+    from tpnn.model.evidence import Baseline, ComponentTests, RandomIntercepts
     from tpnn.model.model import AnovaModel, EditLog
     from tpnn.model.provenance import Provenance
     from tpnn.model.remainder import Remainder
@@ -66,6 +65,7 @@ def check_model(model: AnovaModel) -> None:
         (evidence.tests, _check_tests),
         (evidence.calibration, _check_calibration),
         (evidence.baseline, _check_baseline),
+        (evidence.random, _check_random),
         (model.edits, _check_edits),
         (model.remainder, _check_remainder),
     )
@@ -288,6 +288,18 @@ def _check_tests(model: AnovaModel, tests: ComponentTests) -> None:
     are_sets = all(1 < len(set(same)) == len(same) for same in tests.copies or ())
     are_sets = are_sets and all(names.issuperset(same) for same in tests.copies or ())
     _require(are_sets, "copies must be sets of features")
+
+
+def _check_random(model: AnovaModel, random: Sequence[RandomIntercepts]) -> None:
+    names, axes = model.feature_names, model.encoder.axes[1]
+    for groups in random:
+        _require(groups.feature in names, "random intercepts must be those of features")
+        sizes = [groups.variance, groups.dispersion, groups.n_groups]
+        known = _is_finite(np.array(sizes)) and min(sizes) >= 0
+        shares: FloatArray = groups.credibility
+        known = known and shares.shape == axes[names.index(groups.feature)].weights.shape
+        inside = known and bool(((shares >= 0) & (shares <= 1)).all())
+        _require(inside, "random intercepts must have variances, and credibility for each group")
 
 
 def _check_calibration(model: AnovaModel, calibration: Calibration) -> None:

@@ -124,7 +124,10 @@ def _nested(kind: Any, value: Any) -> Any:
     if get_origin(kind) in (dict, Mapping):
         of_key, of_item = arguments
         return {of_key(key): decode(of_item, item) for key, item in _plain(dict, value).items()}
-    optional = {n: None for n, d in getattr(kind, "_field_defaults", {}).items() if d is None}
+    defaults = getattr(kind, "_field_defaults", None)
+    if defaults is None:
+        defaults = {field.name: field.default for field in fields(kind)}
+    optional = {name: None for name, default in defaults.items() if default is None}
     stored = optional | _plain(dict, value)  # older files lack the parts that came later
     return kind(**{name: decode(hint, stored[name]) for name, hint in _hints(kind).items()})
 

@@ -207,6 +207,31 @@ class ComponentTests(NamedTuple):
     copies: tuple[tuple[str, ...], ...] | None = None
 
 
+class RandomIntercepts(NamedTuple):
+    """Groups whose effects are draws from a normal distribution.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the feature whose levels are the groups.
+    variance : float
+        Variance of the effects, on the scale of the raw score.
+    dispersion : float
+        Variance of a row around its mean, in units of the variance function: 1 for classes and
+        counts.
+    n_groups : int
+        Number of groups with rows.
+    credibility : array of shape (n_nodes,)
+        Buehlmann's factor of each group: the share of its own mean in its effect.
+    """
+
+    feature: str
+    variance: float
+    dispersion: float
+    n_groups: int
+    credibility: FloatArray
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evidence:
     """What the rows of a fit say about its model; None where it is not known.
@@ -226,6 +251,8 @@ class Evidence:
         How far predictions were off on held-out rows; without it there are no intervals.
     baseline : Baseline, optional
         Cumulative baseline hazard of a survival model.
+    random : tuple of RandomIntercepts, optional
+        Groups with random intercepts.
     """
 
     spreads: tuple[FloatArray, ...] | None = None
@@ -233,6 +260,7 @@ class Evidence:
     tests: ComponentTests | None = None
     calibration: Calibration | None = None
     baseline: Baseline | None = None
+    random: tuple[RandomIntercepts, ...] | None = None
 
     def posterior(self, place: int) -> Posterior | None:
         """Posterior of the component at a place, None where it is not known."""

@@ -282,6 +282,13 @@ def _header(model: AnovaModel) -> dict[str, str]:
         header["held-out loss"] = f"{model.evidence.tests.loss:.6g}"
         if model.evidence.tests.fit is not None and math.isfinite(model.evidence.tests.fit.aic):
             header["AIC"] = f"{model.evidence.tests.fit.aic:.6g}"
+    for groups in model.evidence.random or ():
+        factors = groups.credibility[groups.credibility > 0]
+        ends = f"{factors.min():.2f} to {factors.max():.2f}" if len(factors) else "0"
+        header[f"random {groups.feature}"] = (
+            f"variance {groups.variance:.4g} between {groups.n_groups} groups, "
+            f"{groups.dispersion:.4g} within; credibility {ends}"
+        )
     if model.task.objective.dispersion is not None:
         header["dispersion"] = f"{model.task.objective.dispersion:.4g}"
     return header

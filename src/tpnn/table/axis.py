@@ -23,7 +23,7 @@ from tpnn.table.columns import SMALLEST_SIZE
 from tpnn.table.table import NOMINAL, NUMBER, PERIODIC
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
-OTHERS = "(other levels)"
+OTHERS, UNSEEN_WORD = "(other levels)", "(unseen level)"
 VALUE_SHARE = 0.6  # weight of values in positions that blend ranks and values
 OUTER_RANKS = (0.1, 0.9)  # the lower and the upper tenth
 CLIP_RANGES = 3.0  # values are clipped at this many times the range between the outer ranks
@@ -240,6 +240,16 @@ class Axis:
             return axis
         numbers = np.searchsorted(self.values, nodes)
         return replace(axis, levels=tuple(self.levels[number] for number in numbers))
+
+    def opened(self) -> Axis:
+        """Axis of levels with one more node, for levels that come later; no row is there yet."""
+        return replace(
+            self,
+            values=np.arange(len(self.values) + 1.0),
+            weights=np.insert(self.weights, len(self.values), 0.0),
+            levels=(*(self.levels or ()), UNSEEN_WORD),
+            has_unseen=True,
+        )
 
     def _with_rarest_merged(self, groups: IntArray, most: int) -> Axis:
         """Nominal axis whose last nodes, those of the rarest levels, are one."""

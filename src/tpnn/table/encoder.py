@@ -156,6 +156,7 @@ class LevelRules(NamedTuple):
     least_rows: int = 1  # levels of fewer rows share one node
     lines: Collection[int] = ()  # columns whose outer nodes are their smallest and largest values
     periods: Mapping[int, float] | None = None  # of columns of numbers that wrap
+    groups: Collection[int] = ()  # columns of levels with a node each, and one for those to come
 
 
 DEFAULT_RULES = LevelRules()
@@ -207,6 +208,9 @@ class Placing:
         def axes(least_rows: int) -> list[Axis]:
             return nominal_axes(values, masses, sizes, column.levels, counts < least_rows)
 
+        if number in self.rules.groups:
+            first, *others = axes(1)
+            return feature, [first.opened(), *others]
         placed = axes(self.rules.least_rows)
         if is_identifier(placed[0], counts.sum()):  # the only row of a level is as good as noise
             placed = axes(max(self.rules.least_rows, 2))
@@ -268,7 +272,8 @@ class TableEncoder:
         counts = _row_counts(weights)
         n_rows = table.n_rows if counts is None else float(counts.sum())
         finest = self.axes[min(self.axes)]
-        return [j for j, axis in enumerate(finest) if is_identifier(axis, n_rows)]
+        named = [j for j, axis in enumerate(finest) if is_identifier(axis, n_rows)]
+        return [j for j in named if not finest[j].has_unseen]  # of groups nothing was pooled
 
     @property
     def n_features(self) -> int:

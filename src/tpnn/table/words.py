@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import is_finite, is_number
-from tpnn.table.axis import Axis
+from tpnn.table.axis import UNSEEN_WORD, Axis
 from tpnn.table.encoder import Feature, level_text
 from tpnn.table.table import DATE, DURATION, NOMINAL, ORDERED
 
@@ -21,7 +21,7 @@ UNITS = ((1e9, " bn"), (1e6, " M"), (1e3, " k"))  # of columns whose largest num
 PLAIN = 1e-4, 1e13  # sizes of the largest number of a column that needs no power of ten
 SIGNIFICANT, MOST_DECIMALS = 3, 8
 MINUS, THIN_SPACE, NO_NUMBER = "\N{MINUS SIGN}", "\N{NARROW NO-BREAK SPACE}", "\N{EN DASH}"
-MISSING_WORD, UNSEEN_WORD = "(missing)", "(unseen level)"
+MISSING_WORD = "(missing)"
 SECONDS_PER_DAY = 86_400.0
 FARTHEST_DATE = 9e12  # seconds from 1970: in microseconds a number of 64 bits
 SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}

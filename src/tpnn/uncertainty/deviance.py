@@ -9,11 +9,23 @@ from tpnn.loss.objectives import Objective
 from tpnn.model.evidence import ComponentTests, FitStatistics
 from tpnn.solvers.problem.problem import Problem
 
+STEP_OF_RAW_SCORES = 1e-4  # of difference quotients; their error is its square
+
 
 def fixes_variance(objective: Objective) -> bool:
     """Whether a loss says how far targets lie from their means: of events, classes and counts."""
     is_count = objective.dispersion is not None or objective.power == 1
     return objective.couples_rows or objective.kind == "classes" or is_count
+
+
+def expected_curvature(objective: Objective, raw: FloatArray) -> FloatArray:
+    """Return the expected second derivative of the loss of each row in its raw score, (n, 1).
+
+    It is the derivative of the slope of a row whose target is its mean.
+    """
+    mean = objective.link.inverse(raw)
+    up, down = (objective.slopes(mean, raw + s * STEP_OF_RAW_SCORES)[0] for s in (1, -1))
+    return np.asarray((up - down) / (2 * STEP_OF_RAW_SCORES))
 
 
 def with_statistics(

@@ -2,7 +2,7 @@
 
 All other components are an offset. What is left is a generalised linear or a Cox model with a slope
 for every such number and a constant for every such level, without any prior. So its estimates,
-intervals and p-values are those of any other program.
+intervals and p-values are those of any other program. With random intercepts it is a mixed model.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import warn
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.shapes import LINEAR
+from tpnn.anova.shapes import LINEAR, RANDOM
 from tpnn.loss.objectives import Objective
 from tpnn.model.model import AnovaModel, beside_trees, tables_by_component
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.row_scores import training_scores
 from tpnn.solvers.solution import Limits
 from tpnn.table.axis import Axis
-from tpnn.uncertainty.deviance import fixes_variance
+from tpnn.uncertainty.deviance import (
+    STEP_OF_RAW_SCORES,
+    expected_curvature,
+    fixes_variance,
+)
+from tpnn.uncertainty.intercepts import MixedRows, with_groups
 
 N_STEPS, N_HALVINGS = 50, 30
-STEP_OF_RAW_SCORES = 1e-4  # of difference quotients; their error is its square
 CLOSE_ENOUGH = 1e-10  # length of the last step, relative to one error
 ROUNDING = 1e-13  # of raw scores, relative to the largest; a step that changes them less is none
 MOST_COLUMNS = 2000  # whose eigenvalues take seconds
@@ -121,14 +125,8 @@ class LinearRows:
         return np.asarray(square)
 
     def _weights(self, beta: FloatArray) -> FloatArray:
-        """Return the expected second derivative of each row in its raw score, (n, 1).
-
-        It is the derivative of the slope of a row whose target is its mean.
-        """
-        raw, step = self._raw(beta), STEP_OF_RAW_SCORES
-        mean = self.objective.link.inverse(raw)
-        up, down = (self.objective.slopes(mean, raw + side * step)[0] for side in (1, -1))
-        return np.asarray(self.masses * (up - down) / (2 * step))
+        """Return the expected second derivative of each row in its raw score, (n, 1)."""
+        return np.asarray(self.masses * expected_curvature(self.objective, self._raw(beta)))
 
     def covariance(self, beta: FloatArray) -> FloatArray:
         """Covariance (k, k) of the coefficients.
@@ -176,27 +174,48 @@ def has_likelihood(objective: Objective) -> bool:
     return objective.predicts_means and not objective.couples_outputs
 
 
+def check_random(shapes: Mapping[int, str], objective: Objective) -> None:
+    """Refuse random intercepts of a loss that says nothing about their variance."""
+    if RANDOM not in shapes.values():
+        return
+    if objective.n_outputs > 1 or objective.couples_rows or not has_likelihood(objective):
+        raise ValueError(
+            "random: random intercepts need one target and the loss of a generalised linear model, "
+            f"such as squared_error, log_loss or poisson, found {objective.name} "
+            f"with {objective.n_outputs} output(s). Leave random out: levels are shrunk anyway."
+        )
+
+
 def unpenalised(
     model: AnovaModel, problem: Problem, objective: Objective, limits: Limits
 ) -> AnovaModel:
     """Model in which linear features have effects, errors and tests without a prior.
 
-    The model must still have all features of the problem; ``objective`` is in the user's unit.
-    Where there are no such effects, or no room or time for them, a warning says so.
+    Those of random intercepts have a prior whose variance is estimated. The model must still have
+    all features of the problem; ``objective`` is in the user's unit. Where there are no such
+    effects, or no room or time for them, a warning says so.
     """
     components, axes = model.components.components, model.encoder.axes[1]
-    linear = {
-        j: axes[j]
-        for j, shape in problem.shapes.items()  # in an order that is not that of the columns
-        if shape == LINEAR and (j,) in components and _n_functions(axes[j])
-    }
-    if not linear or not has_likelihood(objective):
+    linear, random = (
+        {
+            j: axes[j]
+            for j, given in problem.shapes.items()  # in an order that is not that of the columns
+            if given == shape and (j,) in components and _n_functions(axes[j])
+        }
+        for shape in (LINEAR, RANDOM)
+    )
+    if not (linear or random) or not has_likelihood(objective):
         return model
-    names = ", ".join(repr(model.feature_names[j]) for j in linear)
-    refusal = _refusal(sum(map(_n_functions, linear.values())), linear.values(), problem)
+    random = dict(sorted(random.items(), key=lambda item: -item[1].n_nodes))
+    names = ", ".join(repr(model.feature_names[j]) for j in (*linear, *random))
+    dense = sum(axis.n_nodes for axis in [*random.values()][1:])  # groups beside the most numerous
+    n_columns = dense + sum(map(_n_functions, linear.values()))
+    refusal = _refusal(n_columns, [*linear.values(), *random.values()], problem, bool(random))
     if not refusal:
         try:
             with ONE_BLAS_THREAD, np.errstate(all="ignore"):  # what overflows has no maximum
+                if random:
+                    return _mixed(model, linear, random, problem, objective, limits)
                 return _fitted(model, linear, problem, objective, limits)
         except np.linalg.LinAlgError:
             refusal = (
@@ -207,11 +226,14 @@ def unpenalised(
         except TimeoutError:
             refusal = f"time, found none left for {names}", "Allow the fit more time."
     rule, advice = refusal
-    warn(f"shapes: an unpenalised effect needs {rule}, so that the effects are penalised. {advice}")
+    what = "a mixed model" if random else "an unpenalised effect"
+    warn(f"shapes: {what} needs {rule}, so that the effects are penalised. {advice}")
     return model
 
 
-def _refusal(n_columns: int, axes: Iterable[Axis], problem: Problem) -> tuple[str, ...]:
+def _refusal(
+    n_columns: int, axes: Iterable[Axis], problem: Problem, is_mixed: bool
+) -> tuple[str, ...]:
     """Rule that many columns break before anything is computed, and what to do; or nothing."""
     distinct = problem.distinct
     longest = max(len(distinct.rows), n_columns, *(axis.n_nodes for axis in axes))
@@ -223,7 +245,7 @@ def _refusal(n_columns: int, axes: Iterable[Axis], problem: Problem) -> tuple[st
         )
     n_columns += not problem.objective.couples_rows  # the constant
     n_groups = len(np.unique(distinct.groups))
-    if distinct.are_named and n_groups <= n_columns:
+    if distinct.are_named and n_groups <= n_columns and not is_mixed:
         return (
             f"more groups than columns, the constant one too, found {n_groups} groups and "
             f"{n_columns} columns",
@@ -245,6 +267,32 @@ def _fitted(
     outputs = range(len(model.intercepts))
     found = [_solved(X, known[:, [k]], problem, objective, limits, k) for k in outputs]
     return _with_effects(model, functions, found)
+
+
+def _mixed(
+    model: AnovaModel,
+    linear: Mapping[int, Axis],
+    random: Mapping[int, Axis],
+    problem: Problem,
+    objective: Objective,
+    limits: Limits,
+) -> AnovaModel:
+    """Replace the effects of linear features and of groups by those of a mixed model."""
+    functions, distinct = {j: _functions(axis) for j, axis in linear.items()}, problem.distinct
+    counted = distinct.weights > 0
+    columns = _columns(functions, problem)[counted] if linear else np.empty((counted.sum(), 0))
+    fit = MixedRows(
+        objective=objective,
+        X=np.hstack([columns, np.ones((len(columns), 1))]),
+        codes=[problem.codes.by_order[1][j][counted].astype(np.intp) for j in random],
+        sizes=[axis.n_nodes for axis in random.values()],
+        known=_others(model, problem, [*linear, *random])[counted],
+        y=problem.targets.y[distinct.rows][counted],
+        masses=distinct.weights[counted, None] * distinct.size,
+        limits=limits,
+    ).solved()
+    found = [Likelihood(fit.coefficients, fit.covariance, fit.constant)]
+    return with_groups(_with_effects(model, functions, found), random, fit)
 
 
 def _n_functions(axis: Axis) -> int:

@@ -31,7 +31,8 @@ from tpnn.explain.plots.style import (
 )
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.model.task import Task
-from tpnn.table.words import MISSING_WORD, UNSEEN_WORD, value_word, written
+from tpnn.table.axis import UNSEEN_WORD
+from tpnn.table.words import MISSING_WORD, value_word, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,14 +16,13 @@ from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import title, values_at
 from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel
-from tpnn.table.axis import UNSEEN_LEVEL, Axis
+from tpnn.table.axis import UNSEEN_LEVEL, UNSEEN_WORD, Axis
 from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.encoder import Feature
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, PERIODIC, Table
 from tpnn.table.words import (
     MISSING_WORD,
     SECONDS_PER_DAY,
-    UNSEEN_WORD,
     read_levels,
     read_number,
     value_word,

@@ -15,10 +15,9 @@ from tpnn.anova.trees import Trees
 from tpnn.export.sheets.bins import BandedModel, Bands
 from tpnn.loss.links import CLASS_LINKS, LINKS
 from tpnn.model.codec import Label, storable_labels
-from tpnn.table.axis import Axis
+from tpnn.table.axis import UNSEEN_WORD, Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import NOMINAL, NUMBER, Table
-from tpnn.table.words import UNSEEN_WORD
 
 LOG_MODELS = ("PoissonRegressor", "GammaRegressor")
 CLASSIFIERS = ("LogisticRegression", "LogisticRegressionCV")
