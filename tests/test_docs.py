@@ -42,6 +42,7 @@ RECORDS = (  # what methods return
     "anova.shapes.Certificate",
     "model.evidence.Evidence",
     "model.evidence.ComponentTests",
+    "model.evidence.RandomIntercepts",
     "model.evidence.ComponentTest",
     "model.evidence.FitStatistics",
     "uncertainty.linear_model.ZeroTest",

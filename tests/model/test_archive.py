@@ -264,7 +264,7 @@ def test_random_damage_is_always_noticed(tmp_path: Path) -> None:
             assert np.array_equal(load(broken).model_.raw_scores(X), expected)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(AnovaModel)])
+@pytest.mark.parametrize("name", [f.name for f in fields(AnovaModel) if not f.metadata])
 def test_a_document_that_lacks_a_part(name: str, tmp_path: Path) -> None:
     small_model(2).save(tmp_path / "whole")
     document = read_document(tmp_path / "whole")

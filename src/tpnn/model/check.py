@@ -19,7 +19,7 @@ from tpnn.anova.components import Component
 from tpnn.anova.shapes import SHAPES, WRAPPED
 from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
-from tpnn.model.edit_log import check_records
+from tpnn.model.edit_log import check_records, check_reviews
 from tpnn.model.evidence import OF_CLASS, Calibration, Scale, map_arrays
 from tpnn.table.axis import OTHERS, UNSEEN_WORD, Axis
 from tpnn.table.encoder import Feature, TableEncoder
@@ -68,6 +68,7 @@ def check_model(model: AnovaModel) -> None:
         (evidence.random, _check_random),
         (model.edits, _check_edits),
         (model.remainder, _check_remainder),
+        (model.reviews, lambda _, reviews: check_reviews(reviews)),
     )
     for field, check in optional:
         if field is not None:

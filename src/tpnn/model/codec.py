@@ -23,6 +23,7 @@ from tpnn.anova.components import ComponentSet
 from tpnn.loss.links import LINKS, Link
 from tpnn.table.axis import Axis
 
+LATER = {"came": "later"}  # metadata of fields that older files lack; None is left out
 Document = dict[str, Any]
 LevelNodes = NDArray[np.uint16]
 ARRAYS: dict[Any, type[np.generic]] = {
@@ -80,7 +81,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, Axis):
         value = StoredAxis.of(value)
     if is_dataclass(value):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+        named = [(field, getattr(value, field.name)) for field in fields(value)]
+        present = [(f, one) for f, one in named if one is not None or f.metadata != LATER]
+        return {field.name: encode(one) for field, one in present}
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -124,10 +127,9 @@ def _nested(kind: Any, value: Any) -> Any:
     if get_origin(kind) in (dict, Mapping):
         of_key, of_item = arguments
         return {of_key(key): decode(of_item, item) for key, item in _plain(dict, value).items()}
-    defaults = getattr(kind, "_field_defaults", None)
-    if defaults is None:
-        defaults = {field.name: field.default for field in fields(kind)}
-    optional = {name: None for name, default in defaults.items() if default is None}
+    optional = {n: None for n, d in getattr(kind, "_field_defaults", {}).items() if d is None}
+    if is_dataclass(kind):
+        optional = {field.name: None for field in fields(kind) if field.metadata == LATER}
     stored = optional | _plain(dict, value)  # older files lack the parts that came later
     return kind(**{name: decode(hint, stored[name]) for name, hint in _hints(kind).items()})
 

@@ -114,12 +114,12 @@ def record_hash(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def extended(records: Sequence[Record], record: Record) -> tuple[Record, ...]:
+def extended(records: Sequence[Record], record: Record, what: str = "edit") -> tuple[Record, ...]:
     """Chain with one more record."""
     if len(records) >= MOST_EDITS:
         raise ValueError(
-            f"edit: the log of this model is full, with {MOST_EDITS} edits. Start from a model "
-            "without edits."
+            f"{what}: the log of this model is full, with {MOST_EDITS} {what}s. Start from a model "
+            f"without {what}s."
         )
     previous = records[-1]["hash"] if records else FIRST
     linked = {"number": len(records) + 1, **record, "previous": previous}
@@ -196,6 +196,36 @@ TEXTS = ("why", "by", "when", "version", "before", "after", "previous", "hash")
 RECORD: Form = {"number": int, "edit": {}, "changed": CHANGED} | dict.fromkeys(TEXTS, str)
 MERGED: Form = {"model": str, "share": float, "edits": [RECORD]}
 EDITS: dict[str, Form] = {"component": NAMES, "restrict": [NAMES], "merge": [MERGED]}
+
+
+REVIEW: Form = {"number": int, "component": NAMES} | dict.fromkeys(
+    ("expected", "found", "why", "by", "when", "model", "previous", "hash"), str
+)
+
+
+def check_reviews(records: Sequence[Record]) -> None:
+    """Refuse reviews that are no chain, or do not have their form."""
+    if not 0 < len(records) <= MOST_EDITS:
+        raise ValueError(f"a log must have 1 to {MOST_EDITS} records")
+    previous = FIRST
+    for number, record in enumerate(records, 1):
+        if not has_form(record, REVIEW):
+            raise ValueError("every review must have its fields")
+        linked = record["previous"] == previous and record["number"] == number
+        if not linked or record["hash"] != record_hash(record):
+            raise ValueError(f"review {number} was changed, or one before it is missing")
+        previous = record["hash"]
+
+
+def review_words(model: AnovaModel) -> list[tuple[str, str]]:
+    """Component of each review of a model, and what was said of it; oldest first."""
+    current, lines = digest(model) if model.reviews else "", []
+    for one in model.reviews or ():
+        parts = [one["why"], f"{one['expected']} expected: {one['found']}" * bool(one["expected"])]
+        parts += [one["by"], one["when"]]
+        parts += ["of an earlier version of the model"] * (one["model"] != current)
+        lines.append((" x ".join(one["component"]), "; ".join(filter(None, parts))))
+    return lines
 
 
 def check_records(records: Sequence[Record]) -> None:

@@ -13,6 +13,7 @@ from tpnn._utils.arrays import Float32Array, FloatArray, Int32Array, IntArray, R
 from tpnn.anova.posterior import Posterior
 from tpnn.loss.lifetimes import checked_times, stratum_codes
 from tpnn.loss.links import LINKS
+from tpnn.model.codec import LATER
 
 
 class Baseline(NamedTuple):
@@ -260,7 +261,7 @@ class Evidence:
     tests: ComponentTests | None = None
     calibration: Calibration | None = None
     baseline: Baseline | None = None
-    random: tuple[RandomIntercepts, ...] | None = None
+    random: tuple[RandomIntercepts, ...] | None = field(default=None, metadata=LATER)
 
     def posterior(self, place: int) -> Posterior | None:
         """Posterior of the component at a place, None where it is not known."""

@@ -25,7 +25,7 @@ from tpnn.model import doors, intervals
 from tpnn.model.archive import json_text, write_archive
 from tpnn.model.bundles import SumPredictor
 from tpnn.model.check import check_model
-from tpnn.model.codec import Document, Label, encode
+from tpnn.model.codec import LATER, Document, Label, encode
 from tpnn.model.edit_log import Record
 from tpnn.model.evidence import Baseline, Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
@@ -116,6 +116,8 @@ class AnovaModel:
         Edits that led to this model, and what they replaced.
     remainder : Remainder, optional
         What deep trees add to the components, if the model has such a part.
+    reviews : tuple of dict, optional
+        What people expected of components, and found, as a chain like the log of edits.
     """
 
     encoder: TableEncoder
@@ -132,6 +134,7 @@ class AnovaModel:
     evidence: Evidence = field(default_factory=Evidence)
     edits: EditLog | None = None
     remainder: Remainder | None = None
+    reviews: tuple[Record, ...] | None = field(default=None, metadata=LATER)
 
     explain = doors.explain
     report = doors.report

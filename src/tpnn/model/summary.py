@@ -17,6 +17,7 @@ import numpy as np
 
 from tpnn._utils.files import write_file
 from tpnn.anova.importance import importance, importance_interval, variance
+from tpnn.model.edit_log import review_words
 from tpnn.model.evidence import ComponentTest
 from tpnn.model.remainder import weighted_parts
 from tpnn.table.columns import require_pandas
@@ -194,6 +195,7 @@ def summarise(model: AnovaModel) -> Summary:
     lines.sort(key=lambda line: (line.order == 0, -line.importance))
     notes = (*NOTES, *(() if model.evidence.tests else (NO_TESTS,)), *_remainder_note(model))
     notes = (*notes, *_copies_note(model), *_range_note(model))
+    notes = (*notes, *(f"review of {name}: {words}." for name, words in review_words(model)))
     return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
 
 

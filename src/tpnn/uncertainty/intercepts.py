@@ -112,8 +112,9 @@ class MixedRows:
         dispersion = self._dispersion(mode)
         inverse = np.asarray(dispersion * np.linalg.inv(mode.rest), np.float64)
         return MixedFit(
-            mode.coefficients[: p - 1], inverse[: p - 1, : p - 1], float(mode.coefficients[p - 1]),
-            dispersion, self._groups(mode, np.exp(logs) * dispersion, inverse, p_values),
+            coefficients=mode.coefficients[: p - 1], covariance=inverse[: p - 1, : p - 1],
+            constant=float(mode.coefficients[p - 1]), dispersion=dispersion,
+            groups=self._groups(mode, np.exp(logs) * dispersion, inverse, p_values),
         )  # fmt: skip
 
     def _mass_of_a_group(self, codes: IntArray) -> float:
@@ -176,7 +177,10 @@ class MixedRows:
         size = now
         if not fixes_variance(self.objective):
             size = (float(self.masses.sum()) - p) / 2 * np.log(max(now, 1e-300))
-        return Mode(b, c, diagonal, beside, rest, now, float(size + volume / 2))
+        return Mode(
+            effects=b, coefficients=c, diagonal=diagonal, beside=beside, rest=rest, half=now,
+            criterion=float(size + volume / 2),
+        )  # fmt: skip
 
     def _raw(self, b: FloatArray, c: FloatArray) -> FloatArray:
         return np.asarray(self.known + (b[self.codes[0]] + self.columns @ c)[:, None])
@@ -213,10 +217,13 @@ class MixedRows:
             errors = ((functions @ root) ** 2).sum(1) + rough
             ratio = variances[place] / dispersion
             information = np.bincount(codes, weights, size)
-            credibility = ratio * information / (1 + ratio * information)
-            degrees, variance = float((1 - errors / variances[place]).sum()), variances[place]
-            known = (float(variance), credibility, degrees, p_values[place])
-            found.append(Groups(effects, functions, root, rough, *known))
+            one = Groups(
+                effects=effects, functions=functions, root=root, rough=rough,
+                variance=float(variances[place]), p_value=p_values[place],
+                credibility=ratio * information / (1 + ratio * information),
+                degrees=float((1 - errors / variances[place]).sum()),
+            )  # fmt: skip
+            found.append(one)
         return found
 
 

@@ -21,7 +21,7 @@ from tpnn.explain.report.cases import summarise_cases
 from tpnn.explain.report.packing import Packed, pack, summarise_remainder
 from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.explain.selection_path import SelectionPath
-from tpnn.model.edit_log import digest, edit_words
+from tpnn.model.edit_log import digest, edit_words, review_words
 from tpnn.model.evidence import Reliability
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
@@ -138,10 +138,11 @@ def _offset(model: AnovaModel) -> dict[str, Any] | None:
 
 
 def _edits(model: AnovaModel) -> list[list[str]]:
-    """Every edit that led to the model, and why, by whom and when it was made."""
+    """Every edit that led to the model, why, by whom and when it was made; then its reviews."""
     records = () if model.edits is None else model.edits.records
     notes = ["; ".join(filter(None, map(one.get, ("why", "by", "when")))) for one in records]
-    return [[edit_words(one["edit"]), note] for one, note in zip(records, notes, strict=True)]
+    edits = [[edit_words(one["edit"]), note] for one, note in zip(records, notes, strict=True)]
+    return [*edits, *([f"review of {name}", words] for name, words in review_words(model))]
 
 
 def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:

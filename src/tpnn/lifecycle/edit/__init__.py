@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpnn.lifecycle.edit.edit import replay, save_edits
+from tpnn.lifecycle.edit.edit import replay, review, save_edits
 from tpnn.model.edit_log import digest
 
-__all__ = ["digest", "replay", "save_edits"]
+__all__ = ["digest", "replay", "review", "save_edits"]

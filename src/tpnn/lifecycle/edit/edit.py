@@ -20,8 +20,9 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
-from tpnn.anova.components import resolve_interactions
+from tpnn.anova.components import Component, resolve_components, resolve_interactions
 from tpnn.anova.measure import moved
+from tpnn.anova.shapes import SHAPES
 from tpnn.lifecycle.edit.apply import applied
 from tpnn.lifecycle.edit.change import Named, read_edit
 from tpnn.model.archive import without_twins
@@ -123,6 +124,56 @@ def edited(
     }
     formers = (*log.formers, replace(model, edits=None))
     return replace(new, edits=EditLog(extended(log.records, record), formers))
+
+
+def review(
+    model: AnovaModel, component: Named, *, expected: str = "", why: str = "", by: str = ""
+) -> AnovaModel:
+    """Model with one more review: what somebody expected of a component, and what was found.
+
+    Predictions stay as they are. Reviews are kept in the file, each with the digest of the model
+    that it is about. ``summary``, ``to_card``, reports and ``tpnn.validate`` show them.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model; its ``reviews`` stay as they are.
+    component : str, int or sequence of them
+        Feature of a main effect, or features of an interaction, by name or index.
+    expected : str, optional
+        What was expected. A shape of a main effect, such as "increasing", is compared with the
+        whole model along the feature; other words stand as they are.
+    why, by : str, optional
+        Comment, and who agreed.
+    """
+    named = [component] if isinstance(component, str | int) else component
+    names = model.feature_names
+    (found,) = resolve_components([named], names, len(names), "component")
+    if found not in model.components.components:
+        raise ValueError(
+            f"component: must be one of the model, found {tuple(names[j] for j in found)}. It has "
+            f"{model.component_names[:10]!r}."
+        )
+    record = {
+        "component": [names[j] for j in found],
+        "expected": Note(why=expected).as_dict()["why"],
+        "found": _compared(model, found, expected),
+        **Note(why, by).as_dict(),
+        "model": digest(model),
+    }
+    return replace(model, reviews=extended(model.reviews or (), record, "review"))
+
+
+def _compared(model: AnovaModel, component: Component, expected: str) -> str:
+    """Say whether the whole model has a shape along the feature of a main effect."""
+    feature, rest = component[0], model.remainder
+    has_steps = model.encoder.axes[1][feature].has_steps
+    if len(component) > 1 or expected not in SHAPES or not has_steps:
+        return "not tested"
+    if rest is not None and feature in rest.features:
+        return "not tested, because the remainder depends on the feature"
+    holds = model.certificate(model.feature_names[feature], expected).holds
+    return "it holds for all inputs" if holds else "it does not hold"
 
 
 def outcome(model: AnovaModel, what: Mapping[str, Any]) -> tuple[AnovaModel, Record]:

@@ -41,6 +41,7 @@ from tpnn.lifecycle.validate.validation_page import (
     TRIPOD_AI,
     validation_page,
 )
+from tpnn.model.edit_log import review_words
 from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.model.task import Task
 from tpnn.table.encoder import Feature
@@ -362,6 +363,7 @@ def _facts(model: AnovaModel, n_rows: int) -> dict[str, Any]:
         "remainder": "none" if model.remainder is None else repr(model.remainder),
         "link": model.link.name,
         "identifiability_error": model.identifiability_error(),
+        "reviews": [list(review) for review in review_words(model)],
         "provenance": provenance,
     }
 

@@ -60,7 +60,9 @@ def validation_page(validation: Validation) -> str:
     facts = [("Rows", validation.facts["rows"]), ("Weak slices", len(validation.slices)),
              ("Components", len(validation.facts["components"]))]  # fmt: skip
     settings = {**validation.facts, **validation.facts["provenance"].get("settings", {})}
-    lines = [(name, _setting(value)) for name, value in settings.items() if name != "provenance"]
+    apart = ("provenance", "reviews")
+    lines = [(name, _setting(value)) for name, value in settings.items() if name not in apart]
+    reviews = pd.DataFrame(validation.facts["reviews"], columns=["component", "review"])
     rate = f"{100 * validation.false_alarm_rate:g} %"
     challenge = validation.challenge
     sections = [
@@ -80,6 +82,7 @@ def validation_page(validation: Validation) -> str:
                 "and the components and the remainder that it is the sum of.",
                 (table(validation.groups), table(validation.group_components))),
         *(Section(name, "", (table(frame),)) for name, frame in validation.sheets.items()),
+        *([] if reviews.empty else [Section("Reviews of components", "", (table(reviews),))]),
         Section("Settings and provenance", "",
                 (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
         Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
