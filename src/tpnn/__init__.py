@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tpnn.export.sheets.scorecard import ScoreCard, scorecard
     from tpnn.lifecycle.compare.compare import compare
     from tpnn.lifecycle.distill import distill
+    from tpnn.lifecycle.edit.widget import editor
     from tpnn.lifecycle.fairness import fairness
     from tpnn.lifecycle.foreign.purified import purify
     from tpnn.lifecycle.foreign.read import read
@@ -68,6 +69,7 @@ __all__ = [
     "datasets",
     "distill",
     "distributed",
+    "editor",
     "estimate_memory",
     "fairness",
     "fingerprint",
@@ -115,6 +117,7 @@ _HOMES = {
     "check_decisions": "tpnn.model.decision_log",
     "compare": "tpnn.lifecycle.compare.compare",
     "distill": "tpnn.lifecycle.distill",
+    "editor": "tpnn.lifecycle.edit.widget",
     "estimate_memory": "tpnn.estimators.memory",
     "fairness": "tpnn.lifecycle.fairness",
     "fingerprint": "tpnn.solvers.problem.fingerprint",

@@ -229,6 +229,11 @@ def test_bins_have_the_shares_behind_the_index(has_reference: bool) -> None:
     levels = found.bins[found.bins["feature"] == "g"].set_index("bin")["new"]
     assert levels.to_dict() == pytest.approx(new["g"].value_counts(normalize=True).to_dict())
     assert "(missing)" in set(found.bins.loc[found.bins["feature"] == "b", "bin"])
+    if has_reference:  # no more digits than tell the bins apart
+        numbers = re.findall(
+            r"[\d.]+", " ".join(found.bins.loc[found.bins["feature"] == "a", "bin"])
+        )
+        assert max(len(number.replace(".", "")) for number in numbers) <= 4
 
 
 def test_the_page_begins_with_the_verdict(tmp_path: Path) -> None:

@@ -230,8 +230,7 @@ def run_report(options: argparse.Namespace) -> None:
     if options.data is None and options.target:
         raise ValueError("--target: is for scores, which need rows. Name a file of rows.")
     X, y = (None, None) if options.data is None else read_scored(model, options)
-    target = options.target or "prediction"
-    write_report(model, options.output, X, y, title=options.title, target=target)
+    write_report(model, options.output, X, y, title=options.title, target=options.target)
     if not is_stream(options.output):
         print(f"{options.output}: {Path(options.output).stat().st_size / 1e6:.2f} MB")
 

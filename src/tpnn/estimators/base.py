@@ -386,7 +386,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         X: Any = None,
         y: Any = None,
         title: str = "Model report",
-        target: str = "prediction",
+        target: str | None = None,
         offset: Any = None,
     ) -> Report:
         """Write one HTML page that shows the model and runs it in the browser.
@@ -400,8 +400,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             the page contains up to 200 of them as starting points.
         title : str, default="Model report"
             Heading of the page.
-        target : str, default="prediction"
-            What is predicted, in words.
+        target : str, optional
+            What is predicted, in words; by default the name of ``y``, if it has one.
         offset : array of shape (n_rows,), optional
             Known part of the raw score of each row, as in ``predict``; it counts in the scores and
             in the page's predictions for these rows. A column of X that is the offset counts by

@@ -54,7 +54,7 @@ class DistilledModel(TPNNRegressor):
         X: Any = None,
         y: Any = None,
         title: str = "Report of a black box",
-        target: str = "the black box's prediction",
+        target: str | None = "the black box's prediction",
         offset: Any = None,
     ) -> Report:
         """Write the report of :meth:`TPNNRegressor.report`, with the fidelity among its scores."""

@@ -25,8 +25,8 @@ from tpnn.lifecycle.monitor_page import monitor_page
 from tpnn.model.model import AnovaModel, part_names, row_scores
 from tpnn.table.axis import UNSEEN_WORD, Axis
 from tpnn.table.encoder import Feature
-from tpnn.table.table import Table
-from tpnn.table.words import MISSING_WORD, node_words, value_word
+from tpnn.table.table import NUMBER, PERIODIC, Table
+from tpnn.table.words import MISSING_WORD, column, column_of, node_words, value_word
 
 FALSE_ALARM_RATE = 0.05
 N_BINS = 10  # of a feature without levels; missing values have one more
@@ -111,11 +111,19 @@ def shares_of_rows(feature: Feature, reference: FloatArray, new: FloatArray) -> 
 
 def _ranges(feature: Feature, edges: FloatArray) -> list[str]:
     """Bins between edges in words."""
-    ends = [value_word(feature, edge) for edge in edges.tolist()]
+    ends = _ends(feature, edges.tolist())
     if not ends:
         return ["any value"]
     between = [f"{low} to {high}" for low, high in pairwise(ends)]
     return [f"up to {ends[0]}", *between, f"above {ends[-1]}"]
+
+
+def _ends(feature: Feature, edges: list[float]) -> list[str]:
+    """Edges in words: numbers with as few digits as tell them apart."""
+    tries = [column(edges), *(column_of(edges, digits) for digits in range(4, 9))]
+    is_number = feature.kind in (NUMBER, PERIODIC)
+    distinct = (words for words in tries if is_number and len(set(words)) == len(edges))
+    return next(distinct, [value_word(feature, edge) for edge in edges])
 
 
 def _counts(edges: FloatArray, column: FloatArray) -> FloatArray:

@@ -14,12 +14,14 @@ from tpnn.explain.plots.style import (
     GREY,
     INK,
     LABEL_SIZE,
-    TICK_SIZE,
     axes_or_new,
+    legend_above,
     tidy,
     tidy_names,
 )
 from tpnn.explain.report.static import Section, page, picture, pictures, table
+from tpnn.model.summary import p_value_words
+from tpnn.table.words import written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,8 +88,9 @@ def _bins(bins: pd.DataFrame, features: pd.DataFrame) -> Iterator[str]:
             axes.bar(places + side, 100 * frame[column], color=colour, width=0.4, label=column)
         axes.set_ylabel("% of rows", fontsize=LABEL_SIZE)
         label_levels(axes.xaxis, places.tolist(), list(frame["bin"]), points_along(axes.xaxis))
-        axes.legend(frameon=False, fontsize=TICK_SIZE)
+        legend_above(axes)
         tidy(axes)
         alarm = "An alarm" if line["alarm"] else "No alarm"
-        words = f"{alarm}: psi {line['psi']:.3g}, p-value {line['p_value']:.2g}."
+        p_value = p_value_words(line["p_value"])
+        words = f"{alarm}: psi {written(line['psi'])}, p-value {p_value}."
         yield picture(line["feature"], axes.figure, words)

@@ -22,7 +22,7 @@ from tpnn.model.evidence import ComponentTest
 from tpnn.model.remainder import weighted_parts
 from tpnn.table.columns import require_pandas
 from tpnn.table.table import PERIODIC
-from tpnn.table.words import value_word
+from tpnn.table.words import column_of, value_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,25 +126,30 @@ class Summary:
 
         return pd.DataFrame(self.lines, columns=list(SummaryLine._fields))
 
-    @staticmethod
-    def words(line: SummaryLine) -> list[str]:
-        """Cells of a line as text, in the order of ``HEADINGS``."""
+    def cells(self) -> list[list[str]]:
+        """Cells of every line as text, in the order of ``HEADINGS``."""
+        sizes = np.array([[line.importance, line.lower, line.upper] for line in self.lines])
+        numbers = np.array(column_of(sizes.ravel().tolist(), 4)).reshape(sizes.shape)
+        losses = column_of([line.loss_without for line in self.lines], 5)
         return [
-            line.component,
-            f"{line.importance:.3g}",
-            "" if math.isnan(line.lower) else f"{line.lower:.3g} to {line.upper:.3g}",
-            f"{100 * line.share:.1f} %",
-            "" if math.isnan(line.edf) else f"{line.edf:.1f}",
-            "" if math.isnan(line.loss_without) else f"{line.loss_without:.5g}",
-            p_value_words(line.p_value),
-            line.shape,
-            "" if math.isnan(line.concurvity) else f"{line.concurvity:.2f}",
+            [
+                line.component,
+                size,
+                "" if math.isnan(line.lower) else f"{lower} to {upper}",
+                f"{100 * line.share:.1f} %",
+                "" if math.isnan(line.edf) else f"{line.edf:.1f}",
+                "" if math.isnan(line.loss_without) else loss,
+                p_value_words(line.p_value),
+                line.shape,
+                "" if math.isnan(line.concurvity) else f"{line.concurvity:.2f}",
+            ]
+            for line, (size, lower, upper), loss in zip(self.lines, numbers, losses, strict=True)
         ]
 
     def __str__(self) -> str:
         width = max(map(len, self.header), default=0)
         head = [f"{name:<{width}}  {value}" for name, value in self.header.items()]
-        cells = [list(HEADINGS), *map(self.words, self.lines)]
+        cells = [list(HEADINGS), *self.cells()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [_row(line, widths) for line in cells]
         return "\n".join([*head, "", *lines, "", *self.notes])
@@ -159,9 +164,8 @@ class Summary:
             for name, value in self.header.items()
         )
         cells = [f"<tr>{''.join(f'<th>{escape(word)}</th>' for word in HEADINGS)}</tr>"]
-        for line in self.lines:
-            words = "".join(f"<td>{escape(word)}</td>" for word in self.words(line))
-            cells.append(f"<tr>{words}</tr>")
+        for line in self.cells():
+            cells.append(f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in line)}</tr>")
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table>{head}</table><table>{''.join(cells)}</table>{notes}"
 
@@ -377,8 +381,7 @@ def _features(model: AnovaModel) -> str:
 
 def _components(model: AnovaModel) -> str:
     summary = summarise(model)
-    lines = [summary.words(line) for line in summary.lines]
-    return "\n\n".join([_table(HEADINGS, lines), *summary.notes])
+    return "\n\n".join([_table(HEADINGS, summary.cells()), *summary.notes])
 
 
 def _limits(model: AnovaModel) -> str:

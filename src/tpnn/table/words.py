@@ -179,6 +179,16 @@ def column(numbers: Sequence[float | None], resolution: float = 0.0) -> list[str
     return [write(x) if math.isfinite(x) else NO_NUMBER for x in known]
 
 
+def column_of(numbers: Sequence[float], digits: int) -> list[str]:
+    """Write a column of which the largest number has so many significant digits.
+
+    >>> column_of([0.25041, 0.188], 5), column_of([58.0, 0.712], 4)
+    (['0.25041', '0.18800'], ['58.00', '0.71'])
+    """
+    largest = max((abs(x) for x in numbers if math.isfinite(x)), default=0.0)
+    return column(numbers, 2 * 10.0 ** (_power(largest) - digits + 1) if largest else 0.0)
+
+
 def written(number: float | None, resolution: float = 0.0) -> str:
     """Write one number; of several that belong together, a ``column``."""
     return column([number], resolution)[0]

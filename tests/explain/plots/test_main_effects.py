@@ -12,6 +12,7 @@ import pytest
 
 from tests.models import table_model
 from tpnn import Explanation, TPNNRegressor, plots, purify
+from tpnn.explain.plots.axes import MAIN_RANKS, shown_range
 from tpnn.loss.links import LINKS
 from tpnn.table.words import MINUS, THIN_SPACE
 
@@ -20,8 +21,11 @@ def test_main_effect_draws_the_table(local: Explanation) -> None:
     axes = plots.main_effect(local, "skewed")
     drawn = max(axes.lines, key=lambda line: len(line.get_xdata()))
     axis = local.model.encoder.axes[1][1]
-    assert np.array_equal(drawn.get_xdata(), axis.values)
-    assert np.array_equal(drawn.get_ydata(), local.model.tables[1][:, 0])
+    low, high = shown_range(axis, MAIN_RANKS)
+    inside = (axis.values > low) & (axis.values < high)
+    x, y = drawn.get_data()
+    assert np.array_equal(x[1:-1], axis.values[inside])
+    assert np.array_equal(y[1:-1], local.model.tables[1][inside, 0])
 
 
 def drawn_points(axes: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +38,9 @@ def test_the_band_is_that_of_the_table(local: Explanation) -> None:
     axes = plots.main_effect(local, "smooth")
     (band,) = axes.collections
     corners = band.get_paths()[0].vertices
-    lower, upper = local.component("smooth").band
+    axis, ends = local.model.encoder.axes[1][0], local.component("smooth").band
+    inside = np.clip(axis.values, *shown_range(axis, MAIN_RANKS))
+    lower, upper = (np.interp(inside, axis.values, end) for end in ends)
     assert corners[:, 1].min() == pytest.approx(lower.min())
     assert corners[:, 1].max() == pytest.approx(upper.max())
 
@@ -174,3 +180,20 @@ def test_ticks_are_written_as_the_report_writes_numbers(unit: float) -> None:
         number, _, suffix = label.get_text().replace(MINUS, "-").partition(" ")
         value = float(number.replace(THIN_SPACE, "")) * sizes[suffix]
         assert value == pytest.approx(label.get_position()[1], rel=1e-9, abs=1e-12 * unit)
+
+
+def test_a_curve_ends_before_the_point_of_missing_values() -> None:
+    """Whatever nodes lie beyond the outer 0.5 % of the rows: curve and band end at the limits."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.standard_t(2, size=2000)})
+    X.loc[::10, "x"] = np.nan
+    model = table_model(X, order=1)
+    axes = plots.main_effect(model.explain(X), "x", log_axes=False)
+    low, high = shown_range(model.encoder.axes[1][0], MAIN_RANKS)
+    x, y = next(line for line in axes.lines if len(line.get_xdata()) > 2).get_data()
+    assert (x[0], x[-1]) == (pytest.approx(low), pytest.approx(high))
+    axis = model.encoder.axes[1][0]
+    table = model.tables[0][axis.regular, 0]
+    assert np.allclose(y, np.interp(x, axis.values, table))
+    (missing,) = (one for one in axes.containers if len(one[0].get_xdata()) == 1)
+    assert missing[0].get_xdata()[0] > high

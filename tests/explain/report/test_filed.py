@@ -29,16 +29,17 @@ LOSS_PATH = SelectionPath(steps=STEPS, landmarks={"order 1": STEPS[2]}, chosen=N
 FACTS = FitFacts(settings=SETTINGS, n_rows=1234, path=LOSS_PATH)
 NUMBERS = ["R2", "RMSE", "Mean absolute error", "Mean of actual less predicted"]
 TASKS = {
-    "regression": ("identity", ["squared_error", *NUMBERS], ["Predicted and actual"]),
-    "two classes": ("logit", ["log_loss", "Accuracy", "AUROC", "KS", "Brier score",
+    "regression": ("identity", ["Squared error", *NUMBERS], ["Predicted and actual"]),
+    "two classes": ("logit", ["Log loss", "Accuracy", "AUROC", "KS", "Brier score",
                               "Lift of the top tenth", "Actual over expected", "Calibration slope"],
                     ["ROC curve: yes", "Calibration: yes"]),
-    "several classes": ("softmax", ["log_loss", "Accuracy", *(f"AUROC of {c}" for c in CLASSES)],
+    "several classes": ("softmax", ["Log loss", "Accuracy", *(f"AUROC of {c}" for c in CLASSES)],
                         [f"{what}: {c}" for c in CLASSES for what in ("ROC curve", "Calibration")]),
-    "Poisson": ("log", ["poisson", "Share of the deviance explained", "Actual over expected",
-                        "Lift of the top tenth", *NUMBERS],
+    "Poisson": ("log", ["Poisson deviance", "Share of the deviance explained",
+                        "Actual over expected", "Lift of the top tenth", *NUMBERS],
                 ["Predicted and actual", "Actual over expected"]),
-    "survival": ("log", ["cox", "C-index"], ["Survival of all rows", "Survival by predicted risk"]),
+    "survival": ("log", ["Cox loss", "C-index"],
+                 ["Survival of all rows", "Survival by predicted risk"]),
 }  # fmt: skip
 
 

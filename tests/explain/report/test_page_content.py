@@ -67,6 +67,61 @@ def paper(driver: Any) -> Iterator[None]:
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+OVERLAPS = """const boxes = [...document.querySelectorAll('#chart svg > text:not([transform])')]
+    .map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) => a.left < b.right
+    && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(([other]) => [one, other]));"""
+BESIDE = """return [...document.querySelectorAll('#controls *')].filter(one => one.offsetWidth
+    && one.getBoundingClientRect().right > innerWidth).map(one => one.className || one.id)"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_nothing_runs_into_anything_on_a_phone(
+    width: int, models: dict[str, Any], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    """Controls with dates and without end within the screen; no tick stands on another one."""
+    write_report(models["two classes"], tmp_path / "page.html", mixed[0], mixed[1] > 0)
+    with screen(driver, width):
+        open_page(driver, tmp_path / "page.html")
+        assert driver.execute_script(BESIDE) == []
+        for place in range(len(models["two classes"].components)):
+            driver.execute_script("report.choose(arguments[0])", place)
+            assert driver.execute_script(OVERLAPS) == []
+
+
+def test_the_page_names_the_target_and_the_scores(
+    models: dict[str, Any], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    """The name of y is the target; scores have names for people."""
+    X, y = mixed
+    write_report(models["two classes"], tmp_path / "page.html", X, (y > 0).rename("repaid"))
+    open_page(driver, tmp_path / "page.html")
+    assert driver.find_element("id", "answer-name").text == "REPAID: PROBABILITY OF TRUE"
+    names = shown(driver, "#facts dt")
+    assert "Log loss" in names
+    assert not any("_" in name for name in names)
+
+
+def test_extremes_beyond_the_chart_are_said_to_be(
+    frame: pd.DataFrame, driver: Any, tmp_path: Path
+) -> None:
+    """A chart ends at the outer 0.5 % of the rows, its sentence does not."""
+    write_report(table_model(frame, order=1), tmp_path / "page.html", frame)
+    open_page(driver, tmp_path / "page.html")
+    ends = "new Scale(report.data.features[j], c.axes[0], c.axes[0], 0, 1)"
+    found = driver.execute_script(
+        "return report.data.components.filter(c => !c.axes[0].words).map(c => {"
+        f" const j = c.features[0], scale = {ends};"
+        " return [chartWords(report.model, c, 0, report.values), Array.from(c.axes[0].values),"
+        " Array.from(c.tables[0]).slice(0, c.axes[0].regular), scale.low, scale.high]; })"
+    )
+    for words, values, table, low, high in found:
+        places = [table.index(max(table)), table.index(min(table))]
+        beyond = [not low <= values[place] <= high for place in places]
+        if words.startswith("Highest"):
+            assert ["beyond" in part for part in words.split("lowest")] == beyond
+
+
 @pytest.mark.parametrize("unit", [1e-150, 1e154])
 def test_a_page_of_huge_or_tiny_targets_starts(
     unit: float, frame: pd.DataFrame, driver: Any, tmp_path: Path
@@ -468,9 +523,10 @@ def test_the_table_of_all_components_is_that_of_the_summary(
         ".map(row => [...row.children].map(cell => cell.textContent))"
     )
     summary = model.summary()
-    assert lines == [summary.words(line) for line in summary.lines]
+    names = {" x ".join(names): " × ".join(names) for names in model.component_names}
+    assert lines == [[names[name], *cells] for name, *cells in summary.cells()]
     notes = shown(driver, "#terms-notes .note")
-    assert notes == list(summary.notes)
+    assert notes == [note for note in summary.notes if not note.startswith("range: ")]
 
 
 def test_heavy_tails_have_a_logarithmic_axis(

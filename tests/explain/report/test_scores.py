@@ -35,7 +35,7 @@ def test_scores_are_those_of_scikit_learn(mixed: Any, fast: Any, tmp_path: Path)
     share = model.predict_proba(X[:100])
     false, true, _ = roc_curve(labels[:100] == "yes", share[:, 1])
     expected = {
-        "log_loss": log_loss(labels[:100], share),
+        "Log loss": log_loss(labels[:100], share),
         "Accuracy": model.score(X[:100], labels[:100]),
         "AUROC": roc_auc_score(labels[:100] == "yes", share[:, 1]),
         "KS": max(true - false),
@@ -48,7 +48,7 @@ def test_scores_are_those_of_scikit_learn(mixed: Any, fast: Any, tmp_path: Path)
     model = TPNNClassifier(**fast).fit(X, three)
     model.report(path, X, three)
     scores = scores_of_page(path)
-    assert scores["log_loss"] == pytest.approx(log_loss(three, model.predict_proba(X)))
+    assert scores["Log loss"] == pytest.approx(log_loss(three, model.predict_proba(X)))
     with pytest.raises(
         ValueError, match=r"^y: labels must be those of fit, \['a', 'b', 'c'\], found \['d'\]"
     ):
@@ -79,7 +79,7 @@ def test_held_out_rows_of_one_class(mixed: Any, fast: Any, tmp_path: Path) -> No
     share = model.predict_proba(positive)[:, 1]
     assert scores_of_page(tmp_path / "page.html") == pytest.approx(
         {
-            "log_loss": -np.mean(np.log(share)),
+            "Log loss": -np.mean(np.log(share)),
             "Accuracy": np.mean(share > 0.5),
             "Brier score": np.mean((1 - share) ** 2),
         }
@@ -117,7 +117,7 @@ def test_survival_is_scored_by_concordance(mixed: Any, fast: Any, tmp_path: Path
     for target in (fields, np.column_stack([np.exp(y), y > 0])):
         model.report(path, X, target)
         found = scores_of_page(path)
-        assert list(found) == ["cox", "C-index", "Events over expected"]
+        assert list(found) == ["Cox loss", "C-index", "Events over expected"]
         assert found["C-index"] == pytest.approx(model.score(X, fields))
     data = payload(path)
     assert data["scored"]
@@ -130,7 +130,7 @@ def test_survival_is_scored_by_concordance(mixed: Any, fast: Any, tmp_path: Path
     without = with_evidence(model.model_, baseline=None)
     write_report(without, path, X, fields)
     found = scores_of_page(path)
-    assert list(found) == ["cox", "C-index"]
+    assert list(found) == ["Cox loss", "C-index"]
     assert found["C-index"] == pytest.approx(model.score(X, fields))
     assert not payload(path)["hasBaseline"]
     assert payload(path)["survival"][0]["observed"] == curve["observed"]
@@ -139,9 +139,9 @@ def test_survival_is_scored_by_concordance(mixed: Any, fast: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("objective", "name"),
     [
-        ("poisson", "poisson"),
-        ("gamma", "gamma"),
-        ({"name": "tweedie", "power": 1.7}, "tweedie"),
+        ("poisson", "Poisson deviance"),
+        ("gamma", "Gamma deviance"),
+        ({"name": "tweedie", "power": 1.7}, "Tweedie deviance"),
     ],
 )
 def test_each_loss_of_rates_has_its_own_deviance(

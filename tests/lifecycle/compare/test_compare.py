@@ -300,6 +300,21 @@ def test_pairs_that_differ_are_heat_maps(tmp_path: Path) -> None:
     assert "No pair differs between the two models." in same.read_text("utf-8")
 
 
+def test_a_pair_of_one_model_is_one_map(tmp_path: Path) -> None:
+    """It says which model does not have it, and no map is blank."""
+    pair = random_model(2, 2)
+    main = pair.restrict([(0,), (1,)])
+    X = RNG.normal(size=(40, 2))
+    for models, word in (
+        ({"A": main, "B": pair}, "Gained: A"),
+        ({"A": pair, "B": main}, "Lost: B"),
+    ):
+        page = compare(models, X).to_html(tmp_path / "page.html").path.read_text("utf-8")
+        (card,) = re.findall(r"<h3>[^<]* × [^<]*</h3>.*?</figure>", page, re.DOTALL)
+        assert f"{word} does not have it." in card
+        assert card.count("<image") == 2  # the map, and the bar of colours
+
+
 def test_every_output_has_its_charts(tmp_path: Path) -> None:
     old = random_model(2, 2, n_outputs=2)
     new = random_model(2, 2, seed=1, n_outputs=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,14 @@ def test_differences_of_groups_have_the_remainder_as_a_part(n_outputs: int, tmp_
         assert one["difference"].abs().tolist()[-1] > 0.001
         assert one["difference"].sum() == pytest.approx(expected)
     found.to_html(tmp_path / "page.html")
-    assert "Remainder(" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Remainder(" in page
+    for group in ("up", "down"):  # each unfolds to its largest parts
+        parts = found.group_components[found.group_components["group"] == group]
+        for _, one in parts.groupby("output" if n_outputs > 1 else "group"):
+            largest = one.loc[one["difference"].abs().nlargest(5).index, "component"]
+            lines = "</th>.*?<th>".join(name.replace(" x ", " × ") for name in largest)
+            assert re.search(f"<summary>side: {group}.*?<th>{lines}</th>", page, re.DOTALL)
 
 
 def test_intervals_cover_the_truth() -> None:

@@ -10,7 +10,21 @@ from sklearn.metrics import auc, roc_curve
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.explain.doubt import REACH, share_interval
+from tpnn.loss.objectives import OBJECTIVES
 from tpnn.model.task import Task, unit_of
+
+
+def score_words(name: str) -> str:
+    """Write the name of a score for people: a loss has the name of an objective.
+
+    >>> score_words("log_loss"), score_words("poisson"), score_words("cox"), score_words("RMSE")
+    ('Log loss', 'Poisson deviance', 'Cox loss', 'RMSE')
+    """
+    if name not in OBJECTIVES:
+        return name
+    kind = " loss" if OBJECTIVES[name].power is None else " deviance"
+    end = "" if name.endswith(("loss", "error")) else kind
+    return name.replace("_", " ").capitalize() + end
 
 
 class Score(NamedTuple):

@@ -131,25 +131,36 @@ def draw_effect(
     ``shift`` is how far a point stands to the right of its level; levels are 1 apart.
     """
     places, lines = node_places(axis), np.stack([values, lower, upper])
+    limits = shown_range(axis, MAIN_RANKS)
     if axis.levels is not None:
         _draw_points(axes, places + shift, lines[:, axis.regular], colour, label)
     elif not axis.is_empty:
-        _draw_curve(axes, places, lines[:, axis.regular], colour, label)
+        _draw_curve(axes, places, lines[:, axis.regular], colour, label, limits)
     if axis.has_missing:
-        middle = missing_place(axes.xaxis, shown_range(axis, MAIN_RANKS))
+        middle = missing_place(axes.xaxis, limits)
         name = label if axis.is_empty else ""
         _draw_points(axes, np.array([middle]), lines[:, axis.missing], colour, name)
 
 
-def _draw_curve(axes: Any, places: FloatArray, lines: FloatArray, colour: str, label: str) -> None:
-    """Draw a function that is linear between its nodes, and its band: the rows of ``lines``."""
-    x = places
+def _draw_curve(
+    axes: Any,
+    places: FloatArray,
+    lines: FloatArray,
+    colour: str,
+    label: str,
+    limits: tuple[float, float],
+) -> None:
+    """Draw a function that is linear between its nodes, and its band: the rows of ``lines``.
+
+    It ends at the limits, so that it never runs into the point of missing values.
+    """
+    low, high = max(limits[0], places[0]), min(limits[1], places[-1])
+    x = np.union1d(places[(places > low) & (places < high)], [low, high])
     if axes.xaxis.get_scale() != "linear":  # where a straight line between nodes is drawn bent
-        between = even_places(axes.xaxis, (places[0], places[-1]), N_CURVE_POINTS)
-        x = np.union1d(places, between)
-    values, low, high = (np.interp(x, places, line) for line in lines)
-    if (high > low).any():
-        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        x = np.union1d(x, even_places(axes.xaxis, (low, high), N_CURVE_POINTS))
+    values, lower, upper = (np.interp(x, places, line) for line in lines)
+    if (upper > lower).any():
+        axes.fill_between(x, lower, upper, color=colour, alpha=0.18, linewidth=0)
     axes.plot(x, values, color=colour, linewidth=1.6, label=label)
 
 

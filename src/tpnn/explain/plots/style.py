@@ -137,6 +137,11 @@ def finished(axes: Any, x: str = "", y: str = "", has_legend: bool = False) -> A
     return axes
 
 
+def legend_above(axes: Any) -> None:
+    """Put the legend between the title and the plot, where it hides nothing."""
+    axes.legend(frameon=False, fontsize=TICK_SIZE, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
 def colour_bar(axes: Any, image: Any, label: str = "") -> Any:
     """Add a thin colour bar."""
     bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=28)

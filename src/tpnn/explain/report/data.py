@@ -17,6 +17,7 @@ from tpnn.explain.concurvity import Concurvity
 from tpnn.explain.doubt import share_interval, without_rows
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
+from tpnn.explain.metrics.curves import score_words
 from tpnn.explain.report.cases import summarise_cases
 from tpnn.explain.report.packing import Packed, pack, summarise_remainder
 from tpnn.explain.response import DIFFERENCE, base_node
@@ -117,8 +118,8 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "directions": MONOTONE,
         "table": {
             "heading": list(HEADINGS),
-            "lines": [summary.words(line) for line in summary.lines],
-            "notes": list(summary.notes),
+            "lines": summary.cells(),
+            "notes": [note for note in summary.notes if not note.startswith("range: ")],
         },
         "warnings": _warnings(explanation),
         "rows": _rows(explanation, shown),
@@ -151,7 +152,7 @@ def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
     further = [Score(name, value) for name, value in facts.scores.items()]
     return {
         "scored": metrics is not None,
-        "scores": [list(score) for score in (*further, *measured.scores)],
+        "scores": [[score_words(name), *rest] for name, *rest in (*further, *measured.scores)],
         "rocs": [_shortened(roc) for roc in measured.rocs],
         "groups": [_shortened(groups) for groups in measured.groups],
         "survival": [_shortened(curve) for curve in measured.survival],

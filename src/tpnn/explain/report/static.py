@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpnn.explain.metrics.curves import score_words
 from tpnn.explain.plots.style import load_pyplot
 from tpnn.explain.report.writing import PAGE, policy
 from tpnn.model.summary import p_value_words
-from tpnn.table.words import column
+from tpnn.table.words import column, column_of, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # text stays text, and a figure has the same bytes each time it is written
 SVG_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "tpnn"}
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+HEADS = {"p_value": "p-value", "n_rows": "rows"}  # of columns
 N_SHOWN = 10  # lines of a table, and pictures, that are not folded
 N_NOTEBOOK = 5  # lines of a table in a notebook
 LONG_TEXT = 90  # letters of a cell, beyond which it is folded
@@ -56,7 +57,7 @@ def page(
     script = (PAGE / "fields.js").read_text(encoding="utf-8") if keep else ""
     style = (PAGE / "style.css").read_text(encoding="utf-8")
     shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{cell(v)}</dd></div>" for n, v in facts)
-    button = '<button id="save-page" type="button">Save with what was written</button>'
+    button = '<button id="save-page" type="button" title="with what was written">Save page</button>'
     links = "".join(f'<a href="#s{k}">{escape(s.heading)}</a>' for k, s in enumerate(sections))
     body = "".join(
         f'<section id="s{k}"><h2>{escape(s.heading)}</h2>{paragraph(s.note) if s.note else ""}'
@@ -95,7 +96,12 @@ def table(frame: pd.DataFrame) -> str:
 def _folded(shown: str, rest: str, n: int) -> str:
     if n <= N_SHOWN:
         return shown
-    return f"{shown}<details><summary>Show all {n}</summary>{rest}</details>"
+    return shown + unfolded(f"Show all {n}", rest)
+
+
+def unfolded(summary: str, block: str) -> str:
+    """Write a line that unfolds to a block."""
+    return f"<details><summary>{escape(summary)}</summary>{block}</details>"
 
 
 def _lines(frame: pd.DataFrame) -> str:
@@ -114,7 +120,7 @@ def _table(frame: pd.DataFrame) -> str:
         for values in zip(*lines, strict=True)
     ]
     heads = "".join(
-        f"<th{kind}>{escape(str(name).replace('_', ' '))}</th>"
+        f"<th{kind}>{escape(HEADS.get(str(name), str(name).replace('_', ' ')))}</th>"
         for name, kind in zip(frame.columns, kinds or [""] * frame.shape[1], strict=True)
     )
     rows = "".join(
@@ -131,12 +137,16 @@ def _written(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     columns = []
     for name, values in frame.items():
         cells = list(values)
-        if name == "p_value":
-            cells = [Number(p_value_words(p)) for p in cells]
+        if name == "score" and all(type(one) is str for one in cells):
+            cells = list(map(score_words, cells))
+        elif name == "component":
+            cells = [str(one).replace(" x ", " × ") for one in cells]
+        elif name == "amount":
+            cells = [Number(written(one)) for one in cells]  # each in the unit of its feature
+        elif name == "p_value":
+            cells = [Number(p_value_words(p).replace(" ", "\u00a0")) for p in cells]
         elif cells and all(isinstance(x, Real) and not isinstance(x, Integral) for x in cells):
-            largest = max((abs(x) for x in cells if math.isfinite(x)), default=0.0)
-            digits = 2 * 10.0 ** (math.floor(math.log10(largest)) - 3) if largest else 0.0
-            cells = [Number(text) for text in column(cells, digits)]
+            cells = [Number(text) for text in column_of(cells, 4)]
         columns.append(cells)
     return list(zip(*columns, strict=True))
 
@@ -167,7 +177,7 @@ def _folded_text(value: Any) -> str:
     if not isinstance(value, str) or len(value) <= LONG_TEXT:
         return cell(value)
     start = value[:LONG_TEXT].rsplit(" ", 1)[0]
-    return f"<details><summary>{escape(start)} …</summary>{escape(value)}</details>"
+    return unfolded(f"{start} …", escape(value))
 
 
 def pictures(drawn: Iterable[str]) -> str:

@@ -69,9 +69,14 @@ class Report:
 
 def _framed(page: str) -> str:
     """Put a page into a frame of its own."""
-    text = escape(page.replace("<head>", FRAME_HEAD, 1))
+    text = escape(in_frame(page))
     style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
     return f'<iframe style="{style}" srcdoc="{text}"></iframe>'
+
+
+def in_frame(page: str) -> str:
+    """Page whose links stay in its frame."""
+    return page.replace("<head>", FRAME_HEAD, 1)
 
 
 PAGE = Path(__file__).parent / "page"
@@ -88,7 +93,7 @@ def write_report(
     y: Any = None,
     *,
     title: str = "Model report",
-    target: str = "prediction",
+    target: str | None = None,
     offset: Any = None,
     facts: FitFacts | None = None,
 ) -> Report:
@@ -106,8 +111,8 @@ def write_report(
         Targets of these rows, if they were held out: the page then shows scores.
     title : str, default="Model report"
         Heading of the page.
-    target : str, default="prediction"
-        What is predicted.
+    target : str, optional
+        What is predicted; by default the name of ``y``, if it has one.
     offset : array of shape (n_rows,), optional
         Known part of the raw score of these rows, as in ``predict``. A column of X that is the
         offset counts by itself.
@@ -141,7 +146,8 @@ def write_report(
         passed = added if model.encoder.offset_column is None else None  # it is in the rows
         metrics = measure(model, explanation.rows, y, passed)
     targets = targets_of(model, y, n_rows, shown_rows(explanation))
-    texts = {"title": title, "target": target, "targets": targets}
+    named = target or str(getattr(y, "name", None) or "prediction")
+    texts = {"title": title, "target": named, "targets": targets}
     shown = summarise(model, explanation, checked_offset(added, n_rows))
     summary = texts | shown | describe(fit, metrics)
     page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so

@@ -17,6 +17,7 @@ from tpnn._utils.files import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.anova.trees import joined
+from tpnn.explain.metrics.curves import score_words
 from tpnn.explain.metrics.estimates import Estimate, estimate
 from tpnn.explain.report.static import counted, notebook
 from tpnn.explain.report.writing import Report
@@ -224,8 +225,8 @@ class Comparison(RowComparison):
             change, ends = signed_column([difference], reach / 10)[0], written(reach, reach / 10)
             is_better = (difference > 0) == bool(is_gain)
             clear = f"{self.names[1]} is clearly {'better' if is_better else 'worse'}"
-            words = f"{clear if abs(difference) > reach else 'No clear difference'}: {score} "
-            words += f"{change} ± {ends} on {n_rows} rows (95 %). "
+            words = f"{clear if abs(difference) > reach else 'No clear difference'}: "
+            words += f"{score_words(score)} {change} ± {ends} on {n_rows} rows (95 %). "
         status = self.frame["status"]
         kept = f"{(status == 'same').sum()} of {len(status)} parts are the same"
         words += f"{kept}." if words else f"No targets were given; {kept}, on {n_rows} rows."

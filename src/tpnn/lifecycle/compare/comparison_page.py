@@ -26,8 +26,8 @@ from tpnn.explain.plots.style import (
     GREY,
     LABEL_SIZE,
     RED,
-    TICK_SIZE,
     colour_bar,
+    legend_above,
     new_panels,
     tidy,
 )
@@ -37,7 +37,7 @@ from tpnn.model.regrid import lifted_tables
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import NUMBER, PERIODIC
-from tpnn.table.words import node_words, signed_column
+from tpnn.table.words import node_words, signed_column, written
 
 if TYPE_CHECKING:
     from tpnn.lifecycle.compare.compare import Comparison
@@ -94,7 +94,7 @@ def comparison_page(comparison: Comparison) -> str:
         Section(
             "Interactions",
             f"Pairs that differ most, up to {MOST_MAPS}, the old and the new grid of values and "
-            "their difference in the same colours."
+            "their difference in the same colours; one map of a pair that only one model has."
             if pairs
             else "No pair differs between the two models.",
             (pictures(_maps(comparison, *one) for one in pairs),),
@@ -162,8 +162,11 @@ def _maps(comparison: Comparison, component: Component, output: int) -> str:
     limit = max(float(np.abs(grid).max()) for grid in grids)
     tails = heavy_tails(difference, names, log_axes=True)
     width, height = map_inches(shown)
-    figure, panels = new_panels(1, 3, 3 * width, height)
-    for label, grid, panel in zip(models, grids, panels[0], strict=True):
+    held = [place for place in (0, 1) if grids[place].any()]
+    drawn = held if len(held) == 1 else [0, 1, 2]  # of an interaction of one model there is one map
+    figure, panels = new_panels(1, len(drawn), len(drawn) * width, height)
+    for number, panel in zip(drawn, panels[0], strict=True):
+        label, grid = list(models)[number], grids[number]
         image = heat_map(panel, shown, names, difference.feature_names, grid, limit, tails)
         panel.set_title(literal(shortened(label, TITLE_LETTERS)), fontsize=LABEL_SIZE)
         if panel is not panels[0, 0]:
@@ -175,14 +178,17 @@ def _maps(comparison: Comparison, component: Component, output: int) -> str:
         f"{name} = {_word(axis, int(node))}"
         for name, axis, node in zip(names, shown, place, strict=True)
     )
-    note = f"Largest difference: {signed_column([grids[-1][place]])[0]} at {where}."
+    only = f"Gained: {first}" if held == [1] else f"Lost: {second}"
+    alone = f"{only} does not have it. " if len(held) == 1 else ""
+    largest = signed_column([grids[-1][place]])[0]
+    note = f"{alone}Largest difference: {largest} at {where}."
     return picture(_title(comparison, component, output), figure, note)
 
 
 def _word(axis: Axis, node: int) -> str:
     """Write a node, a number with a few digits."""
     is_number = axis.kind in (NUMBER, PERIODIC) and node < len(axis.values)
-    return f"{axis.values[node]:.4g}" if is_number else node_words(axis)[node]
+    return written(axis.values[node]) if is_number else node_words(axis)[node]
 
 
 def _curve(comparison: Comparison, component: Component, output: int) -> str:
@@ -205,7 +211,7 @@ def _curve(comparison: Comparison, component: Component, output: int) -> str:
         draw_effect(axes, shown, values, values - half, values + half,
                     colour=colour, label=literal(label), shift=shift)  # fmt: skip
     label_axis(shown, name, names, axes.xaxis, limits)
-    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    legend_above(axes)
     tidy(axes)
     return picture(_title(comparison, component, output), axes.figure)
 

@@ -293,13 +293,20 @@ def replay(
             f"begins with {str(wanted)[:8]}, that of this model with {digest(model)[:8]}. Load the "
             'model that they were made for, or remove "model" from the file.'
         )
-    for number, one in enumerate(document["edits"], 1):
+    return replayed(model, document["edits"], repr(os.fspath(path)), rows)
+
+
+def replayed(
+    model: AnovaModel, edits: Iterable[Mapping[str, Any]], source: str, rows: HeldOut | None = None
+) -> AnovaModel:
+    """Model after some edits; a fault names their source."""
+    for number, one in enumerate(edits, 1):
         what = {key: value for key, value in one.items() if key not in NOTES}
         note = Note(**{key: one[key] for key in NOTES if key in one})
         try:
             model = edited(model, what, note, rows)
         except ValueError as error:
-            raise ValueError(f"edit {number} of {os.fspath(path)!r}: {error}") from error
+            raise ValueError(f"edit {number} of {source}: {error}") from error
     return model
 
 

@@ -25,6 +25,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import Rule, check_parameters, is_not_negative
 from tpnn.explain.metrics import measure
+from tpnn.explain.metrics.curves import score_words
 from tpnn.explain.metrics.estimates import estimate, with_power
 from tpnn.explain.report.static import counted, notebook
 from tpnn.explain.report.writing import Report, finite
@@ -213,7 +214,7 @@ class Validation:
         score = self.scores.iloc[0]
         value, low, high = column([score["value"], score["lower"], score["upper"]])
         rows = counted(self.facts["rows"], "row")
-        return f"{score['score']} {value} ({low} to {high}) on {rows}; {words}."
+        return f"{score_words(score['score'])} {value} ({low} to {high}) on {rows}; {words}."
 
     def _repr_html_(self) -> str:
         """Show the verdict and the scores in a notebook."""

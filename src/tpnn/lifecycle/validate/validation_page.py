@@ -8,15 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tpnn.explain.plots.style import COLOURS, LABEL_SIZE, TICK_SIZE, axes_or_new, tidy
+from tpnn.explain.metrics.curves import score_words
+from tpnn.explain.plots.style import COLOURS, LABEL_SIZE, TICK_SIZE, axes_or_new, legend_above, tidy
 from tpnn.explain.report.data import in_words
-from tpnn.explain.report.static import Section, field, page, paragraph, picture, pictures, table
+from tpnn.explain.report.static import (
+    Section,
+    field,
+    page,
+    paragraph,
+    picture,
+    pictures,
+    table,
+    unfolded,
+)
 from tpnn.lifecycle.validate.robustness import MISSING_WORD, NOISE_WORD, OTHERS_WORD, Robustness
 
 if TYPE_CHECKING:
     from tpnn.lifecycle.validate.validate import Validation
 
 
+MOST_PARTS = 5  # of the difference of a group
 ANNEX_IV = (  # of the EU AI Act, by number
     "1. General description: purpose, provider, version, how it is used and by whom",
     "2. Elements and development: design choices, data and their origin, human oversight",
@@ -80,7 +91,7 @@ def validation_page(validation: Validation) -> str:
         _robust_section(validation.robustness),
         Section("Groups", "Difference of each group's mean raw score from that of all other rows, "
                 "and the components and the remainder that it is the sum of.",
-                (table(validation.groups), table(validation.group_components))),
+                (table(validation.groups), *_group_parts(validation.group_components))),
         *(Section(name, "", (table(frame),)) for name, frame in validation.sheets.items()),
         *([] if reviews.empty else [Section("Reviews of components", "", (table(reviews),))]),
         Section("Settings and provenance", "",
@@ -99,8 +110,19 @@ def digest_of(validation: Validation) -> str:
     return sha256(repr((validation.facts, validation.scores.to_dict())).encode()).hexdigest()[:16]
 
 
+def _group_parts(parts: pd.DataFrame) -> Iterator[str]:
+    """Unfold each group to the largest parts of its difference."""
+    keys = [name for name in ("attribute", "group", "output") if name in parts]
+    for names, frame in parts.groupby(keys, sort=False) if len(parts) else ():
+        largest = frame["difference"].abs().nlargest(MOST_PARTS).index
+        heading = ": ".join(map(str, names))
+        yield unfolded(heading, table(frame.loc[largest].drop(columns=keys)))
+
+
 def _setting(value: Any) -> str:
     """Write a fact or a setting; a list begins with its length."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if isinstance(value, list | tuple) and len(value) > 1:
         return f"{len(value)}: {', '.join(map(str, value))}"
     return in_words({"": value})[""]
@@ -110,7 +132,7 @@ def _robust_section(robust: Robustness) -> Section:
     """Write what changes of values do, a table for each kind of change."""
     note = (
         f"What happens when values change, on {robust.n_rows} rows. Changes of predictions are "
-        f"absolute; the score is: {robust.score}. The draws are the same each time."
+        f"absolute; the score is: {score_words(robust.score)}. The draws are the same each time."
     )
     share = f"{100 * robust.noise:g} % of the distance from the lower to the upper tenth"
     parts = [
@@ -161,6 +183,6 @@ def _curves(calibration: pd.DataFrame) -> Iterator[str]:
             axes.plot(frame[name], frame[column], ".-", color=colour, label=column)
         axes.set_xlabel(name, fontsize=LABEL_SIZE)
         axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
-        axes.legend(frameon=False, fontsize=TICK_SIZE)
+        legend_above(axes)
         tidy(axes)
         yield picture(str(output) or "Calibration", axes.figure)

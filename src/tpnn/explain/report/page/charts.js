@@ -172,7 +172,8 @@ function isCrowded(x) {
 
 function drawAcross(svg, colours, x, bottom) {
   const crowded = isCrowded(x), room = Math.abs(x.to - x.from);
-  const ticks = x.allTicks(Math.max(2, Math.min(7, Math.floor(room / 55))));
+  const all = x.allTicks(Math.max(2, Math.min(7, Math.floor(room / 55)))), last = all.at(-1), half = ([, word]) => tickWidth([word]) / 2;
+  const ticks = all.filter(tick => x.isLevels || tick === last || Math.abs(last[0] - tick[0]) > half(last) + half(tick) + 5); // "missing" is written in any case
   for (const [place, word] of ticks) {
     svg.append(element("line", {x1: place, x2: place, y1: bottom, y2: bottom + 4, stroke: colours.line}));
     const turn = crowded ? {transform: `rotate(-40 ${place} ${bottom + 14})`, "text-anchor": "end"} : {"text-anchor": "middle"};
@@ -223,16 +224,16 @@ function drawCurve(model, component, output, values, width) {
   const inside = node => node === axis.missingNode || shown.isLevels || (axis.values[node] >= shown.low && axis.values[node] <= shown.high);
   const nodes = Array.from({length: axis.size}, (_, node) => node).filter(inside);
   const effects = new Effects(model, component, output, nodes, 0.2), y = value => effects.at(value, bottom, top + 6);
-  const left = Math.max(56, 14 + tickWidth(effects.ticks(5).map(([, word]) => word))), x = new Scale(feature, axis, axis, left, right);
+  const left = Math.max(56, 14 + tickWidth(effects.ticks(7).map(([, word]) => word))), x = new Scale(feature, axis, axis, left, right);
   const place = node => node === axis.missingNode ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
-  for (const [tick] of effects.ticks(5)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
+  for (const [tick] of effects.ticks(7)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
   drawDensity(svg, colours, axis, x, bottom);
   if (component.first) drawFirst(svg, colours, component.first.axis, x, effects.first.map(y));
   nodes.forEach((node, i) => { if (x.isLevels || node === axis.missingNode) drawPoint(svg, colours, place(node), y, ...effects.points[i]); });
   if (!x.isLevels) drawBand(svg, colours, curvePoints(axis, x, nodes, effects.points), y);
   drawAcross(svg, colours, x, bottom);
-  drawDown(svg, colours, effects.ticks(5).map(([tick, word]) => [y(tick), word]), left - 7);
-  if (model.hasFactors) drawDown(svg, colours, effects.ticks(5).map(([tick]) => [y(tick), relativity(tick)]), right + 6, "start");
+  drawDown(svg, colours, effects.ticks(7).map(([tick, word]) => [y(tick), word]), left - 7);
+  if (model.hasFactors) drawDown(svg, colours, effects.ticks(7).map(([tick]) => [y(tick), relativity(tick)]), right + 6, "start");
   svg.append(label({x: (left + right) / 2, y: height - 8, fill: colours.ink, "text-anchor": "middle"}, feature.name + (x.unit ? " (log axis)" : ""), (right - left) / LETTER));
   const here = x.pixel(values[component.features[0]]);
   if (here !== null) drawRing(svg, colours, here, y(model.score(component, values, output)));

@@ -156,7 +156,9 @@ class Editor {
 
   keep() {
     this.isKept = true;
-    if (this.edits.length) this.stored("setItem", JSON.stringify(this.edits)); else this.stored("removeItem");
+    const text = JSON.stringify(this.edits);
+    if (this.edits.length) this.stored("setItem", text); else this.stored("removeItem");
+    window.frameElement?.dispatchEvent(new CustomEvent("tpnn-edits", {detail: text})); // a notebook's widget listens
   }
 
   setBrush(width) {

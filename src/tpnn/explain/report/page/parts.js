@@ -96,6 +96,7 @@ function chartWords(model, component, output, values) {
   return component.said.text;
 }
 
+// What lies beyond the ends of the chart is said to.
 function extremesOf(model, component, output, values) {
   const {axes, features, strides, hatched} = component, nodes = axis => Array.from({length: axis.size}, (_, node) => node);
   const others = axes.slice(2).map((axis, a) => axis.locate(values[features[a + 2]])), nothing = model.data.packed.step / 2;
@@ -106,7 +107,8 @@ function extremesOf(model, component, output, values) {
   if (!low || high.effect - low.effect < nothing) return "The same everywhere.";
   const word = ({cell}) => cell.map((node, a) => {
     const feature = model.data.features[features[a]];
-    return `${feature.name} = ${axes[a].words?.[node] ?? valueWord(feature, nodeValue(axes[a], node))}`;
+    const value = nodeValue(axes[a], node), scale = axes[a].words ? null : new Scale(feature, axes[a], model.axes[1][features[a]], 0, 1);
+    return `${feature.name} = ${axes[a].words?.[node] ?? valueWord(feature, value)}${scale && (value < scale.low || value > scale.high) ? ", beyond the chart" : ""}`;
   }).join(" and ");
   const run = points.filter(({cell: [node]}) => node !== axes[0].missingNode), hasOrder = axes.length === 1 && !axes[0].groups && run.length > 2;
   const isSteady = sign => hasOrder && run.every(({effect}, i) => i === 0 || sign * (effect - run[i - 1].effect) > -nothing);

@@ -258,7 +258,8 @@ class View {
   baseWords(link, isPair, classes, intercept) {
     const raw = this.answer.raw[this.output];
     const scale = isPair ? `log-odds of ${classes[1]}` : link === "logit" ? "log-odds" : link === "identity" ? "" : "raw score";
-    const words = [...(scale ? [`${scale} ${written(raw)}`] : []), `average ${scale || "prediction"} ${written(Math.abs(intercept) < 1e-9 * Math.abs(raw) ? 0 : intercept, scale ? 0 : this.error(raw) / 10)}`, ...this.offsetWords()];
+    const [score, mean] = column([raw, intercept], scale ? 0 : this.error(raw) / 10);
+    const words = [scale ? `${scale}: ${score} (average ${mean})` : `average prediction ${mean}`, ...this.offsetWords()];
     const factor = this.data.offset?.isExposure ? " and the exposure" : this.offset ? ` and ${relativity(this.offset)} of the offset` : "";
     if (this.model.hasFactors) words.push(`base ${link === "log" ? this.data.hasBaseline ? "relative risk" : "prediction" : "odds"} ${written(Math.exp(intercept))}, times the factors of the contributions${factor}`);
     return words.join("; ");
@@ -307,8 +308,9 @@ class View {
   // The table of all components: intervals, tests, held-out losses.
   terms() {
     const {heading, lines, notes} = this.data.table;
-    const short = new Shortener(lines.map(([name]) => name));
-    const row = ([name, ...cells], i) => make("tr", {}, make("th", {scope: "row", title: name, textContent: short.short(i, 40)}), ...cells.map(text => make("td", {textContent: text})));
+    const crossed = new Map(this.data.components.map(({names, name}) => [names.join(" x "), name])), named = lines.map(([name]) => crossed.get(name) ?? name);
+    const short = new Shortener(named);
+    const row = ([, ...cells], i) => make("tr", {}, make("th", {scope: "row", title: named[i], textContent: short.short(i, 40)}), ...cells.map(text => make("td", {textContent: text})));
     byId("terms-notes").append(...notes.map(text => make("p", {className: "note", textContent: text})));
     byId("terms").append(make("thead", {}, make("tr", {}, ...heading.map(text => make("th", {scope: "col", textContent: text})))));
     fold(byId("terms"), lines.map(row));
@@ -440,7 +442,7 @@ class View {
     const blocks = [
       block("One decomposition", line(`The largest mean of any component along any of its features is ${error === null ? "not known" : error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
       block("Bands", line(this.data.hasBands ? "The band around a curve covers the true effect over 95 % of the data, on average. It is wide where rows are few or disagree." : "This model has no bands: it was saved before there were any, comes from another library, had a handful of rows, or its fit ran out of time.")),
-      block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
+      block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("None: with every feature the prediction may both rise and fall. Ask for a shape in the fit if one must hold.")),
       ...(remainder ? [block("The remainder", line(`${remainder.sentence} It holds all that no component shows, many faint interactions together, so it can be predicted with but not read.`.trim()))] : []),
       ...(quality.length ? [wide("Columns of the training table to look at", items(quality))] : []),
       wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),

@@ -10,7 +10,7 @@ function make(name, properties = {}, ...children) {
 }
 
 function percent(share) {
-  return (100 * share).toFixed(share < 0.0995 ? 1 : 0) + " %";
+  return share > 0 && share < 0.0005 ? "< 0.1 %" : (100 * share).toFixed(share && share < 0.0995 ? 1 : 0) + " %";
 }
 
 // A share that may be far below one per cent, with two digits.
