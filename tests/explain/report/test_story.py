@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -263,3 +264,31 @@ def test_a_case_stands_among_the_rows_of_the_page(fast: Any, driver: Any, tmp_pa
     driver.execute_script("report.setAll([-1], 0)")
     assert driver.find_element("id", "strip").text.startswith("Higher than 0.0 % of the 200 rows")
     assert len(driver.find_elements("css selector", "#strip line")) == 201
+
+
+SAID = """return report.data.rows.map(row => { report.setAll(row, 0);
+    return document.getElementById('reasons').textContent; })"""
+SENTENCE = (
+    r"(\S.*?) = (.*?)(?:, (higher|lower) than in (?:more than )?(\d+) % of cases,)?"
+    r" (?:raises|lowers|multiplies) .*? by ([\d.]+)\."
+)
+
+
+@pytest.mark.parametrize("task", ["regression", "two classes"])
+def test_reasons_are_those_of_python(
+    task: str, models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    """The two largest contributions of each row, where its values stand, and by how much."""
+    model, X = models[task], mixed[0][:30]
+    write_report(model, tmp_path / "page.html", X)
+    open_page(driver, tmp_path / "page.html")
+    scale = "raw" if task == "regression" else "response"
+    expected = model.explain(X).reasons(n_reasons=2, scale=scale)
+    for words, reasons in zip(driver.execute_script(SAID), expected, strict=True):
+        found = re.findall(SENTENCE, words)
+        assert [name for name, *_ in found] == [reason.feature for reason in reasons]
+        for (_, _, side, share, size), reason in zip(found, reasons, strict=True):
+            told = re.search(r", (higher|lower) than in (?:more than )?(\d+) % of", reason.words)
+            assert side == (told[1] if told else "")
+            assert told is None or abs(int(share) - int(told[2])) <= 1  # masses are rounded
+            assert float(size) == pytest.approx(abs(reason.contribution), rel=6e-3, abs=1e-4)

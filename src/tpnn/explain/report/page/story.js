@@ -4,6 +4,7 @@
 const NORMAL_95 = 1.959964; // standard errors on either side
 const LINK_MARK = "#case=";
 const CURVE_POINTS = 150; // of a survival curve, as drawn
+const REASONS = 2; // that are said of a case
 
 class Story {
   constructor(view) {
@@ -24,6 +25,7 @@ class Story {
     byId("pin").textContent = this.pinned ? "Unpin" : "Pin this case";
     byId("pinned-answer").textContent = this.from ? `Pinned case: ${view.word(this.from.predictions[view.output])}` : "";
     byId("interval").textContent = this.surenessWords(this.sureness(answer, values, offset));
+    byId("reasons").textContent = this.reasons().join(" ");
     byId("link").href = this.link();
     this.showStrip();
     this.showWaterfall();
@@ -60,6 +62,28 @@ class Story {
     const name = view.isClass() ? "probability" : this.data.hasBaseline ? "relative risk" : "mean of such cases";
     if (mean) found.push(`The ${name} lies between ${between(mean)} (95 %).`);
     return found.join(" ");
+  }
+
+  // What moved the case most away from the average, in sentences, as Explanation.reasons says it.
+  reasons() {
+    const {view, data, model} = this, {link, classes, outputs, remainder} = data, {output, answer} = view;
+    const of = classes.length === 2 ? ` of ${classes[1]}` : outputs.length ? ` of ${outputs[output]}` : "";
+    const what = link === "log" ? data.hasBaseline ? "relative risk" : "prediction" : link === "logit" ? `odds${of}` : link === "softmax" ? `score${of}` : `prediction${of}`;
+    const parts = view.shares.map((value, j) => ({value, subject: () => this.subject(j)}));
+    if (remainder && answer.rest) parts.push({value: answer.rest[output], subject: () => "The remainder, many small effects together,"});
+    const largest = parts.filter(({value}) => value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, REASONS);
+    const change = value => model.hasFactors ? `multiplies the ${what} by ${relativity(value).slice(1)}` : `${value > 0 ? "raises" : "lowers"} the ${what} by ${written(Math.abs(value))}`;
+    return largest.map(({value, subject}) => `${subject()} ${change(value)}.`);
+  }
+
+  // A feature with its value, and where that stands among the training rows.
+  subject(j) {
+    const feature = this.data.features[j], axis = this.model.axes[1][j], x = this.view.values[j], isPlain = Number.isFinite(x) && !feature.levels.length;
+    const words = `${feature.name} = ${valueWord(feature, isPlain ? this.view.rounded(feature, axis, x) : x)}`;
+    if (axis.groups || !Number.isFinite(x)) return words;
+    const share = isThere => axis.values.reduce((sum, value, node) => node < axis.regular && isThere(value) ? sum + axis.weights[node] : sum, 0);
+    const [below, above] = [share(value => value < x), share(value => value > x)].map(mass => mass / share(() => true)), most = Math.max(below, above);
+    return most >= 0.5 ? `${words}, ${below >= above ? "higher" : "lower"} than in ${most > 0.99 ? "more than 99" : (100 * most).toFixed(0)} % of cases,` : words;
   }
 
   // The prediction among those of the rows of the page, as a line each.
