@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,68 @@ def test_r_predicts_what_the_library_predicts(tmp_path: Path) -> None:
         for type_, values in expected.items():
             found = np.loadtxt(tmp_path / f"{name}.json.{type_}")
             assert np.allclose(found, values, rtol=1e-12, atol=1e-12), (name, type_)
+
+
+FIT = """
+for (file in list.files(commandArgs(TRUE)[2], full.names = TRUE)) source(file)
+folder <- commandArgs(TRUE)[1]
+rows <- read.csv(file.path(folder, "rows.csv"), na.strings = "", stringsAsFactors = TRUE)
+rows$day <- as.Date(rows$day)
+rows$flag <- rows$flag == "True"
+rows$size <- factor(rows$size, c("S", "M", "L"), ordered = TRUE)
+settings <- list(data = rows, weights = rows$w, n_bags = 2, order = 2, random_state = 0,
+                 verbose = 0)
+number <- do.call(fit_tpnn, c(list(formula = y ~ a + n + town + size + day + flag), settings))
+label <- do.call(fit_tpnn, c(list(formula = kind ~ a + town), settings))
+write(format(predict(number, rows), digits = 17), file.path(folder, "number"), ncolumns = 1)
+write(format(predict(label, rows), digits = 17), file.path(folder, "label"), ncolumns = 1)
+message <- tryCatch(fit_tpnn(y ~ a:n, rows), error = conditionMessage)
+stopifnot(grepl("columns of data are needed", message))
+"""
+
+
+def has_reticulate() -> bool:
+    asked = ["Rscript", "-e", "stopifnot(requireNamespace('reticulate', quietly = TRUE))"]
+    return subprocess.run(asked, capture_output=True).returncode == 0
+
+
+def test_r_fits_what_python_fits(tmp_path: Path) -> None:
+    if not has_reticulate():
+        pytest.skip("needs the package reticulate of R")
+    rows = with_gaps_and_levels(200)[["a", "town"]].round(3)  # R may read long numbers off by a bit
+    rows["n"], rows["w"] = RNG.integers(0, 9, 200), RNG.integers(1, 4, 200)
+    rows["size"] = pd.Categorical(RNG.choice(list("SML"), 200), list("SML"), ordered=True)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 90, 200), "D")
+    rows["day"] = pd.Series(days).where(RNG.random(200) < 0.9)
+    rows["flag"] = RNG.random(200) < 0.5
+    rows["y"] = rows["a"] + rows["n"] / 8 + (rows["town"] == "x") * rows["flag"]
+    rows["kind"] = np.where(rows["y"] > rows["y"].median(), "high", "low")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "script.R").write_text(FIT)
+    run = ["Rscript", tmp_path / "script.R", tmp_path, PACKAGE / "R"]
+    known = {"RETICULATE_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+    ended = subprocess.run(run, capture_output=True, text=True, env=os.environ | known)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    for name, estimator, target, columns in (
+        ("number", TPNNRegressor, "y", ["a", "n", "town", "size", "day", "flag"]),
+        ("label", TPNNClassifier, "kind", ["a", "town"]),
+    ):
+        fitted = estimator(**QUICK, order=2).fit(rows[columns], rows[target], rows["w"])
+        expected = fitted.model_.predict(rows[columns])
+        np.testing.assert_allclose(np.loadtxt(tmp_path / name), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_package_passes_the_check_of_r(tmp_path: Path) -> None:
+    for step in (
+        ["build", str(PACKAGE)],
+        ["check", "--no-manual", f"tpnn_{tpnn.__version__}.tar.gz"],
+    ):
+        quiet = os.environ | {"_R_CHECK_FORCE_SUGGESTS_": "false"}
+        run = ["R", "CMD", *step]
+        ended = subprocess.run(run, capture_output=True, text=True, env=quiet, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stdout[-3000:]
+        assert "WARNING" not in ended.stdout
 
 
 def test_the_package_has_the_version_of_the_library() -> None:
