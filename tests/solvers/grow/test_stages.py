@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.solvers.problem.test_problem import problem_of
-from tpnn import ComponentSet, Grow
+from tpnn import ComponentSet, Grow, TPNNRegressor
 from tpnn.anova.measure import Marginal
 from tpnn.solvers.grow import stages as lower
 from tpnn.solvers.grow.forest import (
@@ -155,3 +155,27 @@ def test_few_rows_get_light_leaves() -> None:
     small = tree_for_size(MAIN_TREE, 20.0)
     assert small.ridge == small.min_mass == pytest.approx(LARGEST_RIDGE_SHARE * 20)
     assert tree_for_size(MAIN_TREE, 1e6) == MAIN_TREE
+
+
+def distance_of_blocks(**components: Any) -> float:
+    """Distance of a fit from a truth of five jumps along the first of three features."""
+    rng = np.random.default_rng(0)
+    X = rng.random((800, 3))
+    truth = (X[:, :1] > [0.1, 0.15, 0.27, 0.42, 0.78]) @ [1.2, -1.5, 1.0, -1.4, 1.6]
+    model = TPNNRegressor(n_bags=4, bands=False, random_state=0, verbose=0, **components)
+    fitted = model.fit(X, truth + 0.4 * rng.normal(size=800)).predict(X)
+    return float(np.sqrt(np.mean((fitted - truth) ** 2)))
+
+
+def test_rough_main_effects_do_not_stall_beside_a_pair_without_effect() -> None:
+    with_pair = distance_of_blocks(interactions=[(1, 2)])
+    assert with_pair < 1.15 * distance_of_blocks(order=1)
+
+
+def test_smooth_starts_stay_where_main_effects_alone_gain_little(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solution = solve(problem)
+    monkeypatch.setattr(lower, "ROUGH_GAINS", (np.inf, np.inf))
+    never = solve(problem)
+    assert all(map(np.array_equal, solution.tables, never.tables))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -104,6 +106,8 @@ LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way i
 N_SEEDS_PER_BAG = 3
 AHEAD_SHARE, FEWEST_AHEAD = 0.25, 4  # of the bags, which grow in both ways before the others
 CLEAR_GAIN = 0.005  # of the held-out loss
+N_JUDGES, MOST_ROUNDS_ALONE = 2, 200  # bags that say whether main effects are rough, and rounds
+ROUGH_GAINS = (0.1, 0.02)  # of the held-out loss, before pairs have grown and after
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
@@ -126,6 +130,12 @@ def _mixed(one: Tables, other: Tables, share: float) -> Tables:
     ]
     intercepts: FloatArray = (1 - share) * one.intercepts + share * other.intercepts
     return Tables(by_order, intercepts)
+
+
+def _gains(one: Sequence[Grown], other: Sequence[Grown], least: float) -> bool:
+    """Whether the held-out loss of the same bags is lower by more than a share of it."""
+    before, after = (sum(grown.loss for grown in bags) for bags in (one, other))
+    return before - after > least * abs(before)
 
 
 def _grids(tables: Tables) -> list[FloatArray]:
@@ -187,7 +197,40 @@ class LowerOrders:
         if any(way.start == "smooth" for way in self.ways):
             with ONE_BLAS_THREAD, limits.workers() as workers:
                 starts["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
+            if len(self.problem.coded) > 1 and not self.problem.objective.couples_outputs:
+                starts["smooth"] = self._roughened(starts["smooth"])
         return starts
+
+    def _roughened(self, starts: list[Tables]) -> list[Tables]:
+        """Let main effects grow alone first, where they are rough.
+
+        Beside pairs they grow in small steps, which stall where an effect has many jumps. Growth
+        alone takes large ones. What it gains may be that of pairs, so their growth decides.
+        """
+        full, tree = self.grower.max_rounds, self.ways[-1].pair_tree
+        most, judges = min(full, MOST_ROUNDS_ALONE), range(min(N_JUDGES, len(starts)))
+        before = self._tried(0, self._tasks(judges, starts, None, 1))
+        first = self._tried(most, self._tasks(judges, starts, None, 2))
+        if not _gains(before, first, ROUGH_GAINS[0]):
+            return starts
+        rough = [grown.tables for grown in first]
+        ends = [self._tried(full, self._tasks(judges, s, tree, 2)) for s in (starts, rough)]
+        if not _gains(ends[0], ends[1], ROUGH_GAINS[1]):
+            return starts
+        others = range(len(judges), len(starts))
+        more = self._tried(most, self._tasks(others, starts, None, 2))
+        return rough + [grown.tables for grown in more]
+
+    def _tasks(
+        self, bags: Sequence[int], starts: Sequence[Tables], tree: TreeSettings | None, number: int
+    ) -> list[GrowthTask]:
+        return [GrowthTask(b, starts[b], tree, self._seed(b, number), "tried") for b in bags]
+
+    def _tried(self, max_rounds: int, tasks: Sequence[GrowthTask]) -> list[Grown]:
+        """Grow for so many rounds, without a word in the history."""
+        other = copy(self)
+        other.grower = replace(self.grower, max_rounds=max_rounds)
+        return other._all_grown(tasks, is_told=False)
 
     def _grown_in_ways(
         self, numbers: Sequence[int], bags: range, starts: dict[str, list[Tables]]
