@@ -180,6 +180,7 @@ def test_report(folder: Path) -> None:
         (("fit", "nothing.csv", "--target", "y"), "data: there is no file"),
         (("fit", "s3://data/a.parquet", "--target", "y"), "data: tpnn fit reads one file of this"),
         (("fit", "data/*.parquet", "--target", "y"), "data: tpnn fit reads one file of this"),
+        (("predict", "data.csv", "model.tpnn"), "data: must be a table of rows, found the model"),
         (("predict", "data.csv", "data.csv"), "path: must be a file written by AnovaModel.save"),
         (("report", "model.tpnn", "--target", "y"), "--target: is for scores, which need rows"),
     ],

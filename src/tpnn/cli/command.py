@@ -407,9 +407,17 @@ def _run(options: argparse.Namespace) -> int:
         print(f"tpnn {options.command}: {_file_words(error)}", file=sys.stderr)
         return 1
     except (ValueError, TypeError, ImportError, MemoryError) as error:
-        print(f"tpnn {options.command}: {error}", file=sys.stderr)
+        print(f"tpnn {options.command}: {_swapped(options) or error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _swapped(options: argparse.Namespace) -> str:
+    """Say so if the file of a model stands where its rows should."""
+    model, data = getattr(options, "model", None), getattr(options, "data", None)
+    if not isinstance(model, str) or not str(data).endswith(".tpnn"):
+        return ""
+    return f"data: must be a table of rows, found the model {data!r}. Name the model first."
 
 
 def _file_words(error: OSError) -> str:

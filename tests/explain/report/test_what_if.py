@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,23 @@ def test_values_beyond_those_of_the_fit_are_marked(opened: Any, driver: Any) -> 
     assert driver.execute_script(TYPE, 0, "-1")[0] == "below 0: counted as 0"
     assert driver.execute_script(TYPE, 0, "2.5")[0] == "between two whole numbers"
     assert driver.execute_script(TYPE, 0, "3")[:2] == ["", "false"]
+
+
+def test_whole_numbers_and_their_density(driver: Any, tmp_path: Path) -> None:
+    """Half an hour is marked; on a logarithmic axis bars are as wide as there is room for each."""
+    counts = np.exp(np.random.default_rng(0).normal(1, 1.2, 900)).round().clip(1, 45)
+    frame = pd.DataFrame({"hour": np.arange(900) % 24, "count": counts})
+    write_report(table_model(frame, order=1), tmp_path / "page.html", frame)
+    open_page(driver, tmp_path / "page.html")
+    assert driver.execute_script(TYPE, 0, "12.5")[0] == "between two whole numbers"
+    driver.execute_script("report.choose(report.data.components.findIndex(c => c.name == 'count'))")
+    bars = driver.execute_script(
+        "return [...document.querySelectorAll('#chart rect.density')]"
+        ".map(bar => ['x', 'width'].map(name => +bar.getAttribute(name)))"
+    )
+    assert "log axis" in driver.execute_script("return document.getElementById('chart').innerHTML")
+    assert all(x + width <= right for (x, width), (right, _) in pairwise(bars))
+    assert max(width for _, width in bars) > 5 * min(width for _, width in bars)
 
 
 def test_an_empty_field_is_missing_or_refused(opened: Any, driver: Any) -> None:

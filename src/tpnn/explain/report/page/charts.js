@@ -350,10 +350,11 @@ function isEvenlySpaced(axis) {
 // Few values have a bar each, so that whole numbers and bins make no waves.
 function drawBars(svg, axis, x, bottom, height, style) {
   const shown = Array.from(axis.values, (value, node) => [x.at(value), axis.weights[node]]).filter(([at]) => at >= x.from - 0.5 && at <= x.end + 0.5);
-  const gaps = shown.slice(1).map(([at], i) => at - shown[i][0]), width = Math.max(1, Math.min(22, 0.7 * Math.min(...gaps, x.end - x.from)));
+  const gaps = shown.slice(1).map(([at], i) => at - shown[i][0]), wide = x.end - x.from, least = Math.min(...gaps, wide);
   const most = Math.max(...shown.map(([, mass]) => mass)) || 1;
-  for (const [at, mass] of shown) {
-    const from = Math.max(at - width / 2, x.from), tall = height * mass / most;
+  for (const [i, [at, mass]] of shown.entries()) {
+    const gap = x.unit ? Math.min(gaps[i - 1] ?? wide, gaps[i] ?? wide) : least; // on a logarithmic axis each bar has its own
+    const width = Math.max(1, Math.min(22, 0.7 * gap)), from = Math.max(at - width / 2, x.from), tall = height * mass / most;
     svg.append(element("rect", {class: "density", x: from, y: bottom - tall, width: Math.min(at + width / 2, x.end) - from, height: tall, ...style}));
   }
 }

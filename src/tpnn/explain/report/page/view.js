@@ -192,7 +192,7 @@ class View {
     const last = axis.regular - 1, [low, high] = [feature.quantiles[0] ?? axis.values[0], feature.quantiles[4] ?? axis.values[last]], word = value => valueWord(feature, value);
     if (x < low) return `below ${word(low)}: counted as ${word(axis.values[0])}`;
     if (x > high) return `beyond ${word(high)}: counted as ${word(axis.values[last])}`;
-    return axis.words && !Number.isInteger(x) && axis.values.every(Number.isInteger) ? "between two whole numbers" : "";
+    return (axis.words || isEvenlySpaced(axis)) && !Number.isInteger(x) && axis.values.every(Number.isInteger) ? "between two whole numbers" : "";
   }
 
   hint(control, text) {
