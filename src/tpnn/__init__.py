@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.monitor import monitor
     from tpnn.lifecycle.validate.validate import validate
     from tpnn.model import mlflow
-    from tpnn.model.decision_log import check_decisions
+    from tpnn.model.evidence import Provenance
     from tpnn.model.loading import (
         LoadedClassifier,
         LoadedRegressor,
         LoadedSurvival,
+        check_decisions,
         load,
     )
     from tpnn.model.model import AnovaModel
-    from tpnn.model.provenance import Provenance
     from tpnn.solvers.descent.head import TPNNHead
     from tpnn.solvers.descent.solver import Descent
     from tpnn.solvers.grow.solver import Grow
@@ -108,13 +108,13 @@ _HOMES = {
     "LoadedClassifier": "tpnn.model.loading",
     "LoadedRegressor": "tpnn.model.loading",
     "LoadedSurvival": "tpnn.model.loading",
-    "Provenance": "tpnn.model.provenance",
+    "Provenance": "tpnn.model.evidence",
     "ScoreCard": "tpnn.export.sheets.scorecard",
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNHead": "tpnn.solvers.descent.head",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
-    "check_decisions": "tpnn.model.decision_log",
+    "check_decisions": "tpnn.model.loading",
     "compare": "tpnn.lifecycle.compare.compare",
     "distill": "tpnn.lifecycle.distill",
     "editor": "tpnn.lifecycle.edit.widget",

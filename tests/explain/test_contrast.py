@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.conftest import QUICK
 from tests.models import random_model
 from tpnn import TPNNClassifier, TPNNRegressor
-from tpnn.explain.contrast import Contrast
+from tpnn.explain.contributions import Contrast
 from tpnn.solvers.grow.solver import Grow
 
 FAST: Any = {"n_bags": 4, "random_state": 0, "solver": Grow(growth="none"), "order": 1}

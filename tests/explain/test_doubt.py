@@ -11,10 +11,10 @@ from tpnn.explain.component_table import joint_density
 from tpnn.explain.doubt import (
     EXPECTED_NEAR,
     colour_limit,
-    importance_interval_of,
     share_interval,
     without_rows,
 )
+from tpnn.model.summary import importance_interval_of
 from tpnn.table.axis import Axis
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
 from tpnn import distill
-from tpnn.lifecycle.distill import FidelityWarning, _r2, _recombined, _take
+from tpnn.lifecycle.distill import FidelityWarning, _r2, _recombined
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(600, 3)), columns=list("abc"))
@@ -176,17 +176,6 @@ def test_queries_recombine_training_rows(library: str) -> None:
     if library == "pandas":
         assert rows.index.equals(pd.RangeIndex(len(rows)))
         assert rows.dtypes.equals(frame.dtypes)
-
-
-@pytest.mark.parametrize("library", ["numpy", "pandas", "polars", "pyarrow"])
-def test_rows_are_taken_in_the_library_of_the_table(library: str) -> None:
-    table: Any = X.to_numpy() if library == "numpy" else X
-    if library in ("polars", "pyarrow"):
-        module = pytest.importorskip(library)
-        table = module.from_pandas(X) if library == "polars" else module.Table.from_pandas(X)
-    taken = _take(table, np.array([5, 0, 5]))
-    assert type(taken) is type(table)
-    assert np.array_equal(np.asarray(taken), X.to_numpy()[[5, 0, 5]])
 
 
 def test_queries_have_the_marginals_of_the_rows() -> None:

@@ -13,8 +13,8 @@ import pytest
 import tpnn
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model
-from tpnn.model.decision_log import input_hashes
 from tpnn.model.edit_log import digest
+from tpnn.model.loading import input_hashes
 
 pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
 

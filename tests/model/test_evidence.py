@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.models import random_model, small_model, with_bands, with_evidence
 from tpnn import AnovaModel, TPNNRegressor, compare, merge, purify
-from tpnn.lifecycle.edit.where import refined, with_values
+from tpnn.lifecycle.edit.change import refined, with_values
 from tpnn.loss.links import LINKS
 from tpnn.model.check import check_model
 from tpnn.model.constrain import constrain

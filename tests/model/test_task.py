@@ -11,8 +11,7 @@ from tests.models import random_model
 from tpnn import AnovaModel
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import LOG_LOSS, SQUARED_ERROR, quantiles, several_classes
-from tpnn.model.evidence import Baseline, Evidence
-from tpnn.model.provenance import Provenance
+from tpnn.model.evidence import Baseline, Evidence, Provenance
 from tpnn.model.task import Task
 
 

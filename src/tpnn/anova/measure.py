@@ -116,8 +116,7 @@ class Marginal:
         """Nodes with a logit of their own, (p, M): levels without order, and missing values."""
         nodes = np.arange(self.n_nodes)
         last = self.missing[:, None] & (nodes == self.sizes[:, None] - 1)
-        free: BoolArray = last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
-        return free
+        return np.asarray(last | (self.nominal[:, None] & (nodes < self.sizes[:, None])))
 
     def of_features(self, features: IntArray) -> Marginal:
         """Measure of some of the features, padded as before."""

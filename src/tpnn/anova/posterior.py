@@ -51,8 +51,7 @@ class Uncertainty:
     def _errors(self) -> FloatArray:
         """Return the standard errors in ``units``."""
         parts = np.tensordot(self.functions, self.roots, (-1, 1))
-        errors: FloatArray = np.sqrt((parts**2).sum(-1) + self.rough)
-        return errors
+        return np.asarray(np.sqrt((parts**2).sum(-1) + self.rough))
 
     def minus(self, weights: FloatArray) -> Uncertainty:
         """Differences to a weighted mean over the nodes, such as the value at a reference.

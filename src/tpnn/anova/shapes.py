@@ -225,8 +225,7 @@ def _margins(
         if len(component) > 1:
             worst = np.minimum(worst, 0.0)  # an unknown partner contributes nothing
         parts.append(_on_finest(worst, axis, fine, shape))
-    total: FloatArray = np.sort(parts, axis=0).sum(axis=0)
-    return total
+    return np.asarray(np.sort(parts, axis=0).sum(axis=0))
 
 
 def constrained(
@@ -296,8 +295,7 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
         raised = raised + RELATIVE_RAMP * np.abs(raised).max() * _ramp(axis, shape)
         fitted = raised * SIGNS[shape]
     projected = axis.with_missing(fitted, table[axis.missing])
-    centred: FloatArray = projected - axis.weights @ projected
-    return centred
+    return np.asarray(projected - axis.weights @ projected)
 
 
 def _ramp(axis: Axis, shape: str) -> FloatArray:
@@ -305,8 +303,7 @@ def _ramp(axis: Axis, shape: str) -> FloatArray:
     if shape not in CURVED:
         return np.linspace(0.0, 1.0, len(axis.values))
     nodes = axis.values
-    ramp: FloatArray = ((nodes - nodes[:1]) / (np.ptp(nodes) if len(nodes) > 1 else 1.0)) ** 2
-    return ramp
+    return np.asarray(((nodes - nodes[:1]) / (np.ptp(nodes) if len(nodes) > 1 else 1.0)) ** 2)
 
 
 def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
@@ -325,8 +322,7 @@ def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> Float
     scale = np.sqrt(weights)
     unit = np.ldexp(values, -size) * scale
     coefficients, _ = nnls(columns * scale[:, None], unit, maxiter=50 * len(x))
-    fitted: FloatArray = np.ldexp(columns @ coefficients, size)
-    return fitted
+    return np.asarray(np.ldexp(columns @ coefficients, size))
 
 
 def _line(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
@@ -338,8 +334,7 @@ def _line(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> FloatAr
     shares, unit = weights / weights.sum(), np.ldexp(values, -size)
     centred = x - shares @ x
     slope = (shares * centred) @ unit / (shares @ centred**2)
-    line: FloatArray = np.ldexp(shares @ unit + slope * centred, size)
-    return line
+    return np.asarray(np.ldexp(shares @ unit + slope * centred, size))
 
 
 def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign: float) -> None:

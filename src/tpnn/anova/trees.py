@@ -177,8 +177,7 @@ class Trees:
         for place in range(1, len(asked)):
             number |= bits.take(asked[place], 0) << np.uint8(place)
         first = np.arange(len(self.roots)) << len(asked)
-        values: FloatArray = tables.take(first[:, None] + number, 0)
-        return values
+        return np.asarray(tables.take(first[:, None] + number, 0))
 
     def _leaves(self, answers: BoolArray) -> IntArray:
         """Leaf of each tree and row, (n_trees, n_rows)."""

@@ -7,198 +7,11 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import tpnn
-
-TASKS = ("auto", "regression", "classification", "survival")
-PAGE_OR_JSON = "page (.html) or JSON file with all figures"
-TO_SCREEN = "CSV or Parquet file; by default a table on a terminal, and CSV into a pipe"
-EVENT = "for survival: column that is 1 where the event was observed, 0 where the row is censored"
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Parser of the whole command line."""
-    parser = argparse.ArgumentParser(
-        prog="tpnn",
-        description="Fit, apply and explain functional ANOVA models with unique components.",
-    )
-    parser.add_argument("--version", action="version", version=f"tpnn {tpnn.__version__}")
-    commands = parser.add_subparsers(dest="command")
-    for name, command in COMMANDS.items():
-        its_own = commands.add_parser(name, help=command.words, description=command.words)
-        if command.reads_model:
-            its_own.add_argument("model", help="file written by tpnn fit")
-        command.add_options(its_own)
-        if command.reads_rows:
-            _add_csv(its_own)
-    return parser
-
-
-def _add_fit(fit: Any) -> None:
-    fit.add_argument("data", help="CSV or Parquet file")
-    fit.add_argument("--target", required=True, help="column to predict; with --event, the time")
-    fit.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
-    fit.add_argument("--json", action="store_true", help="print the result, with scores, as JSON")
-    fit.add_argument(
-        "--held-out", type=_share, default=0.2, metavar="SHARE",
-        help="share of the rows to score a first fit on (0.2); the model that is saved is fitted "
-        "to all rows; 0 leaves the score out",
-    )  # fmt: skip
-    _add_task(fit.add_argument_group("the task"))
-    _add_model(fit.add_argument_group("the model"))
-
-
-def _add_task(group: Any) -> None:
-    group.add_argument("--task", choices=TASKS, default="auto", help="by default read off the data")
-    group.add_argument(
-        "--objective", type=_objective, metavar="NAME",
-        help="loss of a regression, such as poisson, with its parameter after a colon: "
-        "tweedie:1.5, huber:1.0, quantile:0.1,0.9; or of survival, with the kind of event: cox:2, "
-        "fine_gray:1; a wrong name lists them all",
-    )  # fmt: skip
-    group.add_argument("--event", metavar="COLUMN", help=EVENT)
-    group.add_argument("--weights", metavar="COLUMN", help="column of row weights")
-    either = group.add_mutually_exclusive_group()
-    either.add_argument("--offset", metavar="COLUMN", help="known part of the raw score")
-    either.add_argument("--exposure", metavar="COLUMN", help="its logarithm is the offset")
-    _add_columns(group, "--categorical", "column whose numbers are labels, such as postcodes")
-
-
-def _add_model(group: Any) -> None:
-    group.add_argument(
-        "--order", type=_count_or_auto, default="auto", help="largest order of interactions (auto)"
-    )
-    group.add_argument("--max-components", type=_count, metavar="N", help="largest number of them")
-    group.add_argument(
-        "--shapes", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
-        help="shape of the model along a column, such as age=increasing; may be repeated",
-    )  # fmt: skip
-    group.add_argument(
-        "--bags", type=_count_or_auto, default="auto", help="number of models averaged (auto)"
-    )
-    group.add_argument("--seed", type=_seed, default=0, help="same seed, same model (0)")
-
-
-def _add_predict(predict: Any) -> None:
-    predict.add_argument(
-        "data", help="CSV or Parquet file; or a folder, pattern or address of Parquet files"
-    )
-    predict.add_argument(
-        "-o", "--output", help=f"{TO_SCREEN}; for many files, the folder to write one for each to"
-    )
-    words = "column that tells rows apart, to write beside the predictions"
-    _add_columns(predict, "--keep", words)
-
-
-def _add_explain(explain: Any) -> None:
-    explain.add_argument(
-        "data", nargs="?", help="CSV or Parquet file of rows to explain one by one"
-    )
-    explain.add_argument(
-        "--reasons", type=_count, metavar="N", help="explain each row by up to N reasons in words"
-    )
-    explain.add_argument("-o", "--output", help=TO_SCREEN)
-
-
-def _add_summary(summary: Any) -> None:
-    summary.add_argument("--json", action="store_true", help="print it as JSON")
-
-
-def _add_log(log: Any) -> None:
-    log.add_argument("--json", action="store_true", help="print them as JSON")
-    log.add_argument(
-        "--expect", metavar="HASH", help="hash of the last record; another one is an error"
-    )
-    log.add_argument(
-        "--verify", metavar="KEY", help="PEM file of the public Ed25519 key the model is signed for"
-    )
-
-
-def _add_compare(compare: Any) -> None:
-    compare.add_argument("models", nargs="+", metavar="model", help="files written by tpnn fit")
-    compare.add_argument("data", help="CSV or Parquet file of rows that no model has seen")
-    _add_targets(compare, "column with the true values", required=True)
-    compare.add_argument("-o", "--output", help="CSV or Parquet file; by default to the screen")
-
-
-def _add_report(report: Any) -> None:
-    report.add_argument(
-        "data", nargs="?", help="CSV or Parquet file of held-out rows, with or without the target"
-    )
-    _add_targets(report, "column with the true values, to score the model on")
-    report.add_argument("--title", default="Model report")
-    report.add_argument("-o", "--output", default="report.html")
-
-
-def _add_validate(validate: Any) -> None:
-    validate.add_argument("data", help="CSV or Parquet file of rows that the model has not seen")
-    _add_targets(validate, "column with the true values", required=True)
-    _add_columns(validate, "--protected", "column of a protected attribute")
-    validate.add_argument("-o", "--output", help=PAGE_OR_JSON)
-
-
-def _add_verify(verify: Any) -> None:
-    verify.add_argument("data", help="CSV or Parquet file that the model was fitted to")
-    _add_targets(verify, "column with the true values; by default as in the model")
-    verify.add_argument("--weights", metavar="COLUMN", help="column of weights that the fit had")
-
-
-def _add_monitor(monitor: Any) -> None:
-    monitor.add_argument("data", help="CSV or Parquet file of new rows")
-    monitor.add_argument(
-        "--reference", metavar="FILE",
-        help="rows of a time when all was well; by default the model's own record of its training",
-    )  # fmt: skip
-    _add_targets(monitor, "column with the true values, where they are known")
-    monitor.add_argument("-o", "--output", metavar="FILE", help=PAGE_OR_JSON)
-
-
-def _add_edit(edit: Any) -> None:
-    edit.add_argument("edits", help="edit file, as exported from a report page")
-    edit.add_argument(
-        "data", nargs="?", help="CSV or Parquet file of held-out rows, on which the log is measured"
-    )
-    _add_targets(edit, "column of these rows with the true values")
-    edit.add_argument("-o", "--output", required=True, help="where to save the edited model")
-
-
-def _add_read(read: Any) -> None:
-    read.add_argument("model", help="file of CatBoost (.cbm), LightGBM (.txt) or XGBoost (.json)")
-    read.add_argument("data", help="CSV or Parquet file of rows, best those of its training")
-    _add_targets(read, "column of the table that is no feature", "another one")
-    read.add_argument(
-        "--link", help="identity, logit, log or softmax; by default read off the file"
-    )
-    _add_columns(read, "--categorical", "column whose numbers are labels")
-    read.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
-
-
-def _add_demo(demo: Any) -> None:
-    demo.add_argument("-o", "--output", default="demo-output", help="folder to write to")
-
-
-def _add_targets(parser: Any, target: str, event: str = EVENT, required: bool = False) -> None:
-    """Options for the column of targets, and for that of events."""
-    parser.add_argument("--target", required=required, help=target)
-    parser.add_argument("--event", metavar="COLUMN", help=event)
-
-
-def _add_columns(parser: Any, option: str, words: str) -> None:
-    """Option for a column, which may be repeated."""
-    words = f"{words}; may be repeated"
-    parser.add_argument(option, action="append", default=[], metavar="COLUMN", help=words)
-
-
-def _add_csv(parser: Any) -> None:
-    group = parser.add_argument_group(
-        "CSV files", "separator and encoding are read off the file unless they are named"
-    )
-    group.add_argument("--separator", type=_separator, help="between fields: , ; | or tab")
-    group.add_argument("--decimal", default=".", help="decimal point of numbers, such as a comma")
-    group.add_argument("--encoding", help="of the text, such as utf-8, latin-1 or utf-16")
 
 
 def _separator(text: str) -> str:
@@ -223,12 +36,7 @@ def _count_or_auto(text: str) -> int | str:
     return text if text == "auto" else _count(text)
 
 
-def _seed(text: str) -> int:
-    """Whole number of at least 0."""
-    return _whole(text, least=0)
-
-
-def _whole(text: str, least: int) -> int:
+def _whole(text: str, least: int = 0) -> int:
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(
             f"must be a whole number of at least {least}, found {text!r}"
@@ -307,6 +115,177 @@ def _shape(text: str) -> tuple[str, str | tuple[str, float]]:
     return column, shape
 
 
+class Command(NamedTuple):
+    """A command; its function, ``run_`` and its name, is imported late: pandas takes a second."""
+
+    words: str  # what it does
+    module: str  # that holds its function
+    options: Sequence[Any]  # flags of each and how it is read; in a list, those of which one counts
+    groups: Mapping[str, Sequence[Any]] = {}  # further options, by their heading
+    reads_model: bool = True  # whether its first argument is a model
+    reads_rows: bool = True  # whether it may read CSV files
+
+
+def _of(*flags: str, **how: Any) -> Any:
+    """Say the flags of one option, and how it is read."""
+    return flags, how
+
+
+def _columns(option: str, words: str) -> Any:
+    """Option for a column, which may be repeated."""
+    words = f"{words}; may be repeated"
+    return _of(option, action="append", default=[], metavar="COLUMN", help=words)
+
+
+def _rows(words: str, needed: bool = False) -> Any:
+    """Argument with rows in a file."""
+    return _of("data", nargs=None if needed else "?", help=f"CSV or Parquet file{words}")
+
+
+TO_SCREEN = "CSV or Parquet file; by default a table on a terminal, and CSV into a pipe"
+TRUTH = "column with the true values"
+EVENT = _of("--event", metavar="COLUMN",
+            help="for survival: column that is 1 where the event was observed, 0 where the row is "
+            "censored")  # fmt: skip
+NEEDED_TARGET = _of("--target", required=True, help=TRUTH)
+PAGE = _of("-o", "--output", metavar="FILE",
+           help="page (.html) or JSON file with all figures")  # fmt: skip
+NEW_MODEL = _of("-o", "--output", default="model.tpnn", help="where to save the model")
+AS_JSON = _of("--json", action="store_true", help="print it as JSON")
+LABELS = "column whose numbers are labels"
+TASK = (
+    _of("--task", choices=("auto", "regression", "classification", "survival"), default="auto",
+        help="by default read off the data"),
+    _of("--objective", type=_objective, metavar="NAME",
+        help="loss of a regression, such as poisson, with its parameter after a colon: "
+        "tweedie:1.5, huber:1.0, quantile:0.1,0.9; or of survival, with the kind of event: cox:2, "
+        "fine_gray:1; a wrong name lists them all"),
+    EVENT,
+    _of("--weights", metavar="COLUMN", help="column of row weights"),
+    [_of("--offset", metavar="COLUMN", help="known part of the raw score"),
+     _of("--exposure", metavar="COLUMN", help="its logarithm is the offset")],
+    _columns("--categorical", f"{LABELS}, such as postcodes"),
+)  # fmt: skip
+MODEL = (
+    _of("--order", type=_count_or_auto, default="auto",
+        help="largest order of interactions (auto)"),
+    _of("--max-components", type=_count, metavar="N", help="largest number of them"),
+    _of("--shapes", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
+        help="shape of the model along a column, such as age=increasing; may be repeated"),
+    _of("--bags", type=_count_or_auto, default="auto", help="number of models averaged (auto)"),
+    _of("--seed", type=_whole, default=0, help="same seed, same model (0)"),
+)  # fmt: skip
+CSV = {
+    "CSV files: separator and encoding are read off the file unless they are named": (
+        _of("--separator", type=_separator, help="between fields: , ; | or tab"),
+        _of("--decimal", default=".", help="decimal point of numbers, such as a comma"),
+        _of("--encoding", help="of the text, such as utf-8, latin-1 or utf-16"),
+    )
+}
+COMMANDS = {
+    "fit": Command("fit a model to a table", "tpnn.cli.fit", (
+        _rows("", needed=True),
+        _of("--target", required=True, help="column to predict; with --event, the time"),
+        NEW_MODEL,
+        _of("--json", action="store_true", help="print the result, with scores, as JSON"),
+        _of("--held-out", type=_share, default=0.2, metavar="SHARE",
+            help="share of the rows to score a first fit on (0.2); the model that is saved is "
+            "fitted to all rows; 0 leaves the score out"),
+    ), {"the task": TASK, "the model": MODEL}, reads_model=False),
+    "predict": Command("predict the rows of a table", "tpnn.cli.predict", (
+        _rows("; or a folder, pattern or address of Parquet files", needed=True),
+        _of("-o", "--output",
+            help=f"{TO_SCREEN}; for many files, the folder to write one for each to"),
+        _columns("--keep", "column that tells rows apart, to write beside the predictions"),
+    )),
+    "explain": Command("rank the components, or explain rows", "tpnn.cli.show", (
+        _rows(" of rows to explain one by one"),
+        _of("--reasons", type=_count, metavar="N",
+            help="explain each row by up to N reasons in words"),
+        _of("-o", "--output", help=TO_SCREEN),
+    )),
+    "summary": Command("say what a model consists of", "tpnn.cli.show", (AS_JSON,),
+                       reads_rows=False),
+    "log": Command("print the edits of a model, and check that none is missing", "tpnn.cli.show", (
+        _of("--json", action="store_true", help="print them as JSON"),
+        _of("--expect", metavar="HASH", help="hash of the last record; another one is an error"),
+        _of("--verify", metavar="KEY",
+            help="PEM file of the public Ed25519 key the model is signed for"),
+    ), reads_rows=False),
+    "compare": Command("score models, and a constant, on the same rows", "tpnn.cli.show", (
+        _of("models", nargs="+", metavar="model", help="files written by tpnn fit"),
+        _rows(" of rows that no model has seen", needed=True), NEEDED_TARGET, EVENT,
+        _of("-o", "--output", help="CSV or Parquet file; by default to the screen"),
+    ), reads_model=False),
+    "report": Command("write a page in which the model runs", "tpnn.cli.show", (
+        _rows(" of held-out rows, with or without the target"),
+        _of("--target", help=f"{TRUTH}, to score the model on"), EVENT,
+        _of("--title", default="Model report"), _of("-o", "--output", default="report.html"),
+    )),
+    "validate": Command("measure what a validator asks of a model", "tpnn.cli.later", (
+        _rows(" of rows that the model has not seen", needed=True), NEEDED_TARGET, EVENT,
+        _columns("--protected", "column of a protected attribute"), PAGE,
+    )),
+    "verify": Command("fit a model again, and compare all bits", "tpnn.cli.fit", (
+        _rows(" that the model was fitted to", needed=True),
+        _of("--target", help=f"{TRUTH}; by default as in the model"), EVENT,
+        _of("--weights", metavar="COLUMN", help="column of weights that the fit had"),
+    )),
+    "monitor": Command("find out whether new rows are still what they were", "tpnn.cli.later", (
+        _rows(" of new rows", needed=True),
+        _of("--reference", metavar="FILE",
+            help="rows of a time when all was well; by default the model's own record of its "
+            "training"),
+        _of("--target", help=f"{TRUTH}, where they are known"), EVENT, PAGE,
+    )),
+    "edit": Command("make the edits that a report page has exported", "tpnn.cli.later", (
+        _of("edits", help="edit file, as exported from a report page"),
+        _rows(" of held-out rows, on which the log is measured"),
+        _of("--target", help="column of these rows with the true values"), EVENT,
+        _of("-o", "--output", required=True, help="where to save the edited model"),
+    )),
+    "read": Command("read the boosted trees of another library exactly", "tpnn.cli.later", (
+        _of("model", help="file of CatBoost (.cbm), LightGBM (.txt) or XGBoost (.json)"),
+        _rows(" of rows, best those of its training", needed=True),
+        _of("--target", help="column of the table that is no feature"),
+        _of("--event", metavar="COLUMN", help="another one"),
+        _of("--link", help="identity, logit, log or softmax; by default read off the file"),
+        _columns("--categorical", LABELS), NEW_MODEL,
+    ), reads_model=False),
+    "demo": Command("fit California housing prices and show the result", "tpnn.cli.demo", (
+        _of("-o", "--output", default="demo-output", help="folder to write to"),
+    ), reads_model=False, reads_rows=False),
+}  # fmt: skip
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="tpnn",
+        description="Fit, apply and explain functional ANOVA models with unique components.",
+    )
+    parser.add_argument("--version", action="version", version=f"tpnn {tpnn.__version__}")
+    commands = parser.add_subparsers(dest="command")
+    for name, command in COMMANDS.items():
+        its_own = commands.add_parser(name, help=command.words, description=command.words)
+        model = _of("model", help="file written by tpnn fit")
+        _add(its_own, [*[model] * command.reads_model, *command.options])
+        for heading, options in {**command.groups, **(CSV if command.reads_rows else {})}.items():
+            title, _, words = heading.partition(": ")
+            _add(its_own.add_argument_group(title, words or None), options)
+    return parser
+
+
+def _add(parser: Any, options: Sequence[Any]) -> None:
+    """Add options; of those in a list one may be used."""
+    for option in options:
+        if isinstance(option, list):
+            _add(parser.add_mutually_exclusive_group(), option)
+        else:
+            flags, how = option
+            parser.add_argument(*flags, **how)
+
+
 INTERRUPTED = 130  # the exit code of shells for Ctrl-C
 ADVICE = {  # by error of the system
     errno.ENOENT: "Check the path.",
@@ -314,60 +293,6 @@ ADVICE = {  # by error of the system
     errno.EACCES: "Change its mode or that of its folder, or name another.",
     errno.EPERM: "Change its mode or that of its folder, or name another.",
     errno.EROFS: "Write elsewhere.",
-}
-
-
-class Command(NamedTuple):
-    """A command; its function, ``run_`` and its name, is imported late: pandas takes a second."""
-
-    words: str  # what it does
-    module: str  # that holds its function
-    add_options: Callable[[Any], None]
-    reads_model: bool = True  # whether its first argument is a model
-    reads_rows: bool = True  # whether it may read CSV files
-
-
-COMMANDS = {
-    "fit": Command("fit a model to a table", "tpnn.cli.fit", _add_fit, reads_model=False),
-    "predict": Command("predict the rows of a table", "tpnn.cli.predict", _add_predict),
-    "explain": Command("rank the components, or explain rows", "tpnn.cli.show", _add_explain),
-    "summary": Command(
-        "say what a model consists of", "tpnn.cli.show", _add_summary, reads_rows=False
-    ),
-    "log": Command(
-        "print the edits of a model, and check that none is missing",
-        "tpnn.cli.show",
-        _add_log,
-        reads_rows=False,
-    ),
-    "compare": Command(
-        "score models, and a constant, on the same rows",
-        "tpnn.cli.show",
-        _add_compare,
-        reads_model=False,
-    ),
-    "report": Command("write a page in which the model runs", "tpnn.cli.show", _add_report),
-    "validate": Command(
-        "measure what a validator asks of a model", "tpnn.cli.later", _add_validate
-    ),
-    "verify": Command("fit a model again, and compare all bits", "tpnn.cli.fit", _add_verify),
-    "monitor": Command(
-        "find out whether new rows are still what they were", "tpnn.cli.later", _add_monitor
-    ),
-    "edit": Command("make the edits that a report page has exported", "tpnn.cli.later", _add_edit),
-    "read": Command(
-        "read the boosted trees of another library exactly",
-        "tpnn.cli.later",
-        _add_read,
-        reads_model=False,
-    ),
-    "demo": Command(
-        "fit California housing prices and show the result",
-        "tpnn.cli.demo",
-        _add_demo,
-        reads_model=False,
-        reads_rows=False,
-    ),
 }
 
 

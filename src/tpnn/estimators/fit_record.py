@@ -18,9 +18,8 @@ from tpnn.anova.components import Component
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.loss.objectives import Objective
 from tpnn.model.edit_log import digest
-from tpnn.model.evidence import ComponentTest, ComponentTests, Evidence
+from tpnn.model.evidence import ComponentTest, ComponentTests, Evidence, Provenance
 from tpnn.model.model import AnovaModel, column_scores, pruned
-from tpnn.model.provenance import Provenance
 from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import Problem

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from tpnn._utils.rules import warn
+from tpnn._utils.rules import optional, warn
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.export.lowering import Lowered, checked_lowering
@@ -40,13 +40,7 @@ def register() -> None:
     ``probabilities`` for classifiers. With ``options={"zipmap": False}`` these are an array in
     double precision; the maps that skl2onnx makes by default hold single precision only.
     """
-    try:
-        import skl2onnx
-    except ImportError as error:
-        raise ImportError(
-            "register: needs skl2onnx, which is not installed. pip install skl2onnx."
-        ) from error
-    add = skl2onnx.update_registered_converter
+    add = optional("skl2onnx", "register", "skl2onnx").update_registered_converter
     add(TPNNRegressor, "TPNNRegressor", _regressor_shapes, _convert)
     add(TPNNClassifier, "TPNNClassifier", _classifier_shapes, _convert, options=CLASSIFIER_OPTIONS)
 

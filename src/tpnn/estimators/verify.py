@@ -11,8 +11,8 @@ from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.estimators.survival import TPNNSurvival
 from tpnn.model.edit_log import check_log, digest
+from tpnn.model.evidence import Provenance
 from tpnn.model.model import AnovaModel
-from tpnn.model.provenance import Provenance
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import fingerprint

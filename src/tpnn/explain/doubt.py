@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn.anova.importance import importance_interval
 from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
@@ -57,15 +56,6 @@ def _near(axis: Axis, reach: float) -> FloatArray:
         are_beside = np.abs(nodes[:, None] - nodes) <= 1
         near[axis.regular, axis.regular] = are_beside | (np.abs(ranks[:, None] - ranks) <= reach)
     return near
-
-
-def importance_interval_of(model: AnovaModel, place: int) -> tuple[float, float] | None:
-    """Interval of 95 % of the importance of a component; None where the model has no band of it."""
-    posterior = model.evidence.posterior(place)
-    if posterior is None:
-        return None
-    weights = [axis.weights for axis in model.axes(model.components.components[place])]
-    return importance_interval(model.tables[place], weights, posterior.uncertainty())
 
 
 def share_interval(share: FloatArray, n_rows: FloatArray) -> tuple[FloatArray, FloatArray]:

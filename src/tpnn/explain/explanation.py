@@ -19,13 +19,12 @@ from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain import plots
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
-from tpnn.explain.contrast import Contrast, contrast_of
-from tpnn.explain.contributions import Reason, contributions, reasons
+from tpnn.explain.contributions import Contrast, Reason, contrast_of, contributions, reasons
 from tpnn.explain.response import DIFFERENCE, NO_BANDS, RAW, feature_value, is_factor, reference_row
 from tpnn.explain.strip import strip
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
-from tpnn.model.flat import squeezed
+from tpnn.model.interpolate import squeezed
 from tpnn.model.model import AnovaModel, changed, column_scores, part_names, part_scores
 from tpnn.model.remainder import remainder_name, weighted_parts
 from tpnn.model.task import unit_of

@@ -108,7 +108,8 @@ def distill(
     queries = _recombined(rows, training, n_queries, rng)
     model = DistilledModel(**{"n_bags": 2, "random_state": rng, **settings})
     model.fit(queries, ask(queries))
-    judged = _take(rows, held_out)
+    is_array = isinstance(rows, np.ndarray)
+    judged = rows[held_out] if is_array else nw.from_native(rows)[held_out].to_native()
     model.fidelity_ = _r2(ask(judged), model.predict(judged))
     if model.fidelity_ < GOOD_FIDELITY:
         warn(
@@ -178,13 +179,6 @@ def _recombined(rows: Any, training: NDArray[Any], n_queries: int, rng: Any) -> 
     taken = [nw.maybe_reset_index(frame[:, j][sources[:, j]]) for j in range(n_columns)]
     whole = nw.maybe_reset_index(frame[sources[:, 0]])  # keeps what a schema says of the table
     return whole.with_columns(*taken).to_native()
-
-
-def _take(rows: Any, chosen: NDArray[Any]) -> Any:
-    """Chosen rows of a table, in the library of the table."""
-    if isinstance(rows, np.ndarray):
-        return rows[chosen]
-    return nw.from_native(rows, eager_only=True)[chosen].to_native()
 
 
 def _r2(answers: FloatArray, predictions: FloatArray) -> float:

@@ -21,9 +21,10 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, Rule, check_parameters, is_finite, one_of
 from tpnn.anova.components import Component
 from tpnn.anova.measure import part_of
-from tpnn.explain.contrast import node_shares
+from tpnn.explain.contributions import node_shares
 from tpnn.explain.metrics.estimates import area_estimate
 from tpnn.export.sheets.tidy import cell_masses
+from tpnn.lifecycle.compare.by_rows import EVEN
 from tpnn.lifecycle.foreign.purified import purify
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.validate.validate import attributes_of, group_differences
@@ -35,7 +36,6 @@ RULES = {
     "favourable": Rule('"below" or "at least"', one_of(*FAVOURABLE), "below"),
     "threshold": Rule("a finite number, or None", lambda x: x is None or is_finite(x), 0.2),
 }
-EVEN = 0.5  # probability from which on the second class is more probable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

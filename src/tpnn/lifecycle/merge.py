@@ -176,7 +176,9 @@ def _common_levels(
         groups = np.arange(len(levels))
         if kind == NOMINAL:
             groups = _joint_groups(feature, [s for s in shares if order in s.axes], order, masses)
-        axes[order] = _level_axis(feature, groups, masses, missing)
+        weights = np.concatenate([np.bincount(groups, masses), [0.0, missing]])
+        labels, of_nodes = tuple(_group_labels(feature, groups)), weights / weights.sum()
+        axes[order] = level_axis(labels, of_nodes, is_open=True, kind=kind, groups=groups)
     return feature, axes
 
 
@@ -227,13 +229,6 @@ def _joint_groups(
     _, groups = np.unique(np.column_stack(nodes), axis=0, return_inverse=True)
     heavy = np.argsort(-np.bincount(groups.ravel(), masses), kind="stable")
     return np.argsort(heavy)[groups.ravel()]
-
-
-def _level_axis(feature: Feature, groups: IntArray, masses: FloatArray, missing: float) -> Axis:
-    """Axis of levels with nodes for unseen and for missing ones."""
-    weights = np.concatenate([np.bincount(groups, masses), [0.0, missing]])
-    labels, kind = tuple(_group_labels(feature, groups)), feature.kind
-    return level_axis(labels, weights / weights.sum(), is_open=True, kind=kind, groups=groups)
 
 
 def _group_labels(feature: Feature, groups: IntArray) -> list[Any]:

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.files import write_file
+from tpnn._utils.rules import optional
 from tpnn.model.codec import Document
 
 SIGNED = "tpnn-model:"  # before the checksum, so that no signature of anything else is one
@@ -66,14 +67,10 @@ def check_signature(checksum: str, signed: str | None, key: Any) -> None:
 
 def _key(key: Any, argument: str) -> Any:
     """Private or public key of cryptography, read from a PEM file if it is a path."""
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError as error:
-        raise ImportError(
-            f"{argument}: signatures need the package cryptography, which is not installed. "
-            'pip install "tpnn[sign]".'
-        ) from error
+    serialization, ed25519 = (
+        optional(f"cryptography.hazmat.primitives.{part}", argument, "tpnn[sign]")
+        for part in ("serialization", "asymmetric.ed25519")
+    )
     is_private = argument == "sign"
     kind = ed25519.Ed25519PrivateKey if is_private else ed25519.Ed25519PublicKey
     if isinstance(key, str | os.PathLike):

@@ -27,9 +27,8 @@ from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED, PERIODIC
 
 if TYPE_CHECKING:
     from tpnn.anova.posterior import Posterior
-    from tpnn.model.evidence import Baseline, ComponentTests, RandomIntercepts
+    from tpnn.model.evidence import Baseline, ComponentTests, Provenance, RandomIntercepts
     from tpnn.model.model import AnovaModel, EditLog
-    from tpnn.model.provenance import Provenance
     from tpnn.model.remainder import Remainder
     from tpnn.table.table import OffsetColumn
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,8 +69,7 @@ class Baseline(NamedTuple):
 
     def survival(self, raw: FloatArray, times: Any, strata: Any = None) -> FloatArray:
         """S(t | x) = exp(-H(t | x)), shape (n_rows, n_times)."""
-        survival: FloatArray = np.exp(-self.hazard(raw, times, strata))
-        return survival
+        return np.asarray(np.exp(-self.hazard(raw, times, strata)))
 
 
 class Scale(NamedTuple):
@@ -286,3 +287,52 @@ def map_arrays(function: Callable[[RealArray], Any], record: Any) -> Any:
         named = {item.name: getattr(record, item.name) for item in fields(record)}
         return replace(record, **{n: map_arrays(function, item) for n, item in named.items()})
     return record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where a model comes from; no prediction depends on it.
+
+    Parameters
+    ----------
+    task : {"regressor", "classifier", "survival"}
+        Which estimator fitted the model, and so what ``predict`` of ``tpnn.load`` returns.
+    version : str
+        Version of the library that fitted the model.
+    date : str
+        When, in UTC: ``2026-01-31T12:00:00Z``. The environment variable SOURCE_DATE_EPOCH fixes it.
+    targets : tuple of str
+        Names of the targets, where they have names; of survival the time and the event.
+    settings : dict from str to a JSON value
+        Parameters of the estimator, read-only. Functions and other objects are there by their name.
+    fingerprint : str
+        What ``tpnn.fingerprint`` of the training table and its targets returns.
+    n_rows, n_columns : int
+        Size of the training table.
+    scores : dict from str to float
+        How good the fit is on held-out rows, by name of the score; read-only.
+    """
+
+    task: str
+    version: str
+    date: str
+    targets: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str
+    n_rows: int
+    n_columns: int
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.__setstate__(vars(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "settings": dict(self.settings), "scores": dict(self.scores)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # read-only dicts cannot be pickled
+        frozen = {name: MappingProxyType(state[name].copy()) for name in ("settings", "scores")}
+        vars(self).update(state, **frozen)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict that JSON can hold."""
+        return deepcopy(self.__getstate__()) | {"targets": list(self.targets)}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array
 from tpnn._utils.compile import compiled, is_kept
 from tpnn.anova.components import Component
-from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
+from tpnn.model.interpolate import FlatTable, TableStack, flatten_tables, stack_tables
 from tpnn.table.axis import Axis
 
 N_BUCKETS = 1024
@@ -130,8 +130,7 @@ def _buckets(nodes: FloatArray) -> tuple[Int32Array, int]:
     scale = N_BUCKETS / (nodes[-1] / 2 - nodes[0] / 2)
 
     def bucket_of(values: FloatArray) -> Int32Array:
-        buckets: Int32Array = ((values / 2 - nodes[0] / 2) * scale).astype(np.int32)
-        return buckets
+        return np.asarray(((values / 2 - nodes[0] / 2) * scale).astype(np.int32))
 
     last_buckets = bucket_of(np.nextafter(nodes[1:], -np.inf))
     guesses = np.searchsorted(last_buckets, np.arange(N_BUCKETS + 1), side="left")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tpnn import __version__
+from tpnn._utils.rules import optional
 from tpnn.model.loading import Loaded, LoadedClassifier, load
 from tpnn.model.model import AnovaModel, part_names, row_scores
 
@@ -193,12 +194,6 @@ def _write_environment(folder: Path, requirements: Sequence[str]) -> None:
 
 
 def _import_mlflow() -> Any:
-    try:
-        import mlflow.artifacts
-        import mlflow.pyfunc
-        import mlflow.types
-    except ImportError as error:
-        raise ImportError(
-            "tpnn.mlflow: needs MLflow, which is not installed. Run: pip install tpnn[mlflow]"
-        ) from error
-    return mlflow
+    for part in ("artifacts", "pyfunc", "types"):
+        optional(f"mlflow.{part}", "tpnn.mlflow", "tpnn[mlflow]")
+    return sys.modules["mlflow"]

@@ -27,10 +27,8 @@ from tpnn.model.bundles import SumPredictor
 from tpnn.model.check import check_model
 from tpnn.model.codec import LATER, Document, Label, encode
 from tpnn.model.edit_log import Record
-from tpnn.model.evidence import Baseline, Evidence, map_arrays
-from tpnn.model.flat import flatten_tables, squeezed
-from tpnn.model.interpolate import Predictor
-from tpnn.model.provenance import Provenance
+from tpnn.model.evidence import Baseline, Evidence, Provenance, map_arrays
+from tpnn.model.interpolate import Predictor, flatten_tables, squeezed
 from tpnn.model.remainder import Remainder, measured, remainder_name
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task

@@ -281,8 +281,7 @@ class PredictsSurvival(Predicts):
         share = np.divide(steps[0], every, out=np.zeros_like(every), where=every > 0)
         happened = np.cumsum(share * -np.diff(free, axis=1), axis=1)
         padded = np.column_stack([np.zeros(len(happened)), happened])
-        found: FloatArray = padded[:, np.searchsorted(grid, checked_times(times), side="right")]
-        return found
+        return np.asarray(padded[:, np.searchsorted(grid, checked_times(times), side="right")])
 
 
 def warn_of_far_rows(model: AnovaModel, table: Table) -> None:

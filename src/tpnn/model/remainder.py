@@ -21,8 +21,7 @@ from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.importance import variance
 from tpnn.anova.shapley import interaction_weights, share, value_weights
 from tpnn.anova.trees import Trees
-from tpnn.model.flat import flatten_tables
-from tpnn.model.interpolate import Predictor
+from tpnn.model.interpolate import Predictor, flatten_tables
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:

@@ -179,7 +179,8 @@ def summarise(model: AnovaModel) -> Summary:
     tests, lines = _tests(model), []
     for place, (names, values, masses) in enumerate(parts):
         order, test = len(names) if place < len(model.components) else 0, tests[place]
-        lower, upper = _interval(model, place, masses) if order else (math.nan, math.nan)
+        interval = importance_interval_of(model, place) if order else None
+        lower, upper = interval or (math.nan, math.nan)
         lines.append(
             SummaryLine(
                 component=" x ".join(names),
@@ -244,10 +245,12 @@ def _range_note(model: AnovaModel) -> tuple[str, ...]:
     return (f"range: {', '.join(ranges[:MOST_RANGES])}{more}; constant beyond.",)
 
 
-def _interval(model: AnovaModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:
+def importance_interval_of(model: AnovaModel, place: int) -> tuple[float, float] | None:
+    """Interval of 95 % of the importance of a component; None where the model has no band of it."""
     posterior = model.evidence.posterior(place)
     if posterior is None:
-        return math.nan, math.nan
+        return None
+    weights = [axis.weights for axis in model.axes(model.components.components[place])]
     return importance_interval(model.tables[place], weights, posterior.uncertainty())
 
 

@@ -258,16 +258,28 @@ def grouped(
     >>> grouped(means, np.array([0.0, 2.0, 3.0, 6.0]), np.ones(4), means).actual
     array([1., 3., 6.])
     """
-    order = np.argsort(ranked, kind="stable")
-    below = np.cumsum(weights[order]) - weights[order] / 2
-    number = np.minimum(np.floor(N_GROUPS * below / weights.sum()), N_GROUPS - 1)
-    first = np.r_[True, np.diff(ranked[order]) > 0]
-    number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    _, group = np.unique(number, return_inverse=True)
+    order = np.argsort(ranked, kind="stable")  # in which sums are rounded
+    group = even_groups(ranked[order], weights[order])
     masses: FloatArray = np.bincount(group, weights[order]).astype(np.float64)
     unit = unit_of(actual, predicted)  # sums of huge numbers overflow
     sums = [np.bincount(group, (weights * (x / unit))[order]) for x in (predicted, actual)]
     return Reliability(unit * (sums[0] / masses), unit * (sums[1] / masses), masses)
+
+
+def even_groups(ranked: FloatArray, weights: FloatArray, n_groups: int = N_GROUPS) -> IntArray:
+    """Cut rows, in the order of a column, into groups of about the same mass; ties together.
+
+    >>> even_groups(np.array([1.0, 1.0, 2.0, 3.0]), np.ones(4), 2)
+    array([0, 0, 1, 1])
+    """
+    order = np.argsort(ranked, kind="stable")
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    number = np.minimum(n_groups * below / weights.sum(), n_groups - 1).astype(np.intp)
+    first = np.r_[True, np.diff(ranked[order]) > 0]
+    number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
+    groups = np.empty(len(ranked), np.intp)
+    groups[order] = np.unique(number, return_inverse=True)[1]
+    return groups
 
 
 def unit_of(*arrays: FloatArray) -> float:

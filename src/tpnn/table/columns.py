@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, timedelta
 from decimal import Decimal
-from importlib.util import find_spec
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import CodeArray, FloatArray, IntArray
+from tpnn._utils.rules import optional
 from tpnn._utils.shelf import Shelf
 
 
@@ -377,11 +377,4 @@ def plain_label(level: Any, name: str) -> Any:
 
 def require_pandas(method: str) -> None:
     """Refuse to make a data frame where pandas is not installed; a model predicts without it."""
-    try:
-        is_there = find_spec("pandas") is not None
-    except ModuleNotFoundError:
-        is_there = False
-    if not is_there:
-        raise ImportError(
-            f"{method}: needs pandas, which is not installed. Run: pip install pandas"
-        )
+    optional("pandas", method, "pandas")

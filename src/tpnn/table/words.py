@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ MISSING_WORD = "(missing)"
 SECONDS_PER_DAY = 86_400.0
 FARTHEST_DATE = 9e12  # seconds from 1970: in microseconds a number of 64 bits
 SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}
+
+
+def shown_unit(kind: str) -> float:
+    """Seconds per unit in which people read a column: dates and durations in days."""
+    return SECONDS_PER_DAY if kind in SECONDS else 1.0
 
 
 def node_words(axis: Axis) -> list[str]:
@@ -47,6 +53,17 @@ def value_word(feature: Feature, number: float) -> str:
     if np.isinf(number):
         return UNSEEN_WORD
     return str(feature.levels[int(number)]) if feature.levels else _word(feature.kind, number)
+
+
+def range_words(feature: Feature, edges: FloatArray, alone: str) -> list[str]:
+    """Bins of a feature up to each edge, and beyond the last, in words; one without edges.
+
+    >>> range_words(Feature("number"), np.array([1.0, 2.5]), "all")
+    ['up to 1', '1 to 2.5', 'above 2.5']
+    """
+    ends = [value_word(feature, edge) for edge in edges.tolist()]
+    between = [f"{low} to {high}" for low, high in pairwise(ends)]
+    return [f"up to {ends[0]}", *between, f"above {ends[-1]}"] if ends else [alone]
 
 
 def originals(kind: str, numbers: FloatArray, levels: Sequence[Any] | None = None) -> NDArray[Any]:

@@ -15,8 +15,7 @@ from tests.loss.test_risk_sets import competing, uncensored_before
 from tests.r_language import answers_of_r
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.explain.metrics.at_times import Followed, at_times, net_benefit, uno_concordance
-from tpnn.explain.metrics.hazards import kaplan_meier
-from tpnn.explain.metrics.proportional import proportional_hazards, score_test
+from tpnn.explain.metrics.hazards import kaplan_meier, proportional_hazards, score_test
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"a": RNG.normal(size=500), "b": RNG.integers(0, 4, 500)})

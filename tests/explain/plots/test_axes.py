@@ -15,9 +15,9 @@ from tpnn.explain.plots.axes import (
     missing_strip,
     node_places,
     shown_range,
-    unit_of,
 )
 from tpnn.table.axis import Axis
+from tpnn.table.words import shown_unit
 
 
 def test_levels_dates_and_missing_values_are_labelled(table: Any, quick: Any) -> None:
@@ -47,7 +47,7 @@ def test_dates_and_durations_are_drawn_in_days() -> None:
     for kind, expected in [("date", [0.0, 1.0]), ("duration", [0.0, 1.0]), ("number", values)]:
         axis = Axis(values, weights, kind)
         assert np.array_equal(node_places(axis), expected)
-        assert unit_of(axis) == (1.0 if kind == "number" else 86_400.0)
+        assert shown_unit(axis.kind) == (1.0 if kind == "number" else 86_400.0)
 
 
 def test_the_range_shown_leaves_out_the_tails() -> None:

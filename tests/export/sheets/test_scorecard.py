@@ -12,8 +12,7 @@ import pytest
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model, table_model, with_remainder
 from tpnn import AnovaModel, TPNNClassifier, scorecard
-from tpnn.export.sheets.largest_sum import monotone_shift
-from tpnn.export.sheets.scorecard import ScoreCard
+from tpnn.export.sheets.scorecard import ScoreCard, monotone_shift
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import constrain
 

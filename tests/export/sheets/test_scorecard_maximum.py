@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpnn.export.sheets import largest_sum as maximum
-from tpnn.export.sheets.largest_sum import largest_sum
+from tpnn.export.sheets import scorecard as maximum
+from tpnn.export.sheets.scorecard import largest_sum
 
 PAIRS = list(combinations(range(4), 2))
 

@@ -17,8 +17,7 @@ from tests.lifecycle.test_monitor import TARGETS, additive, rows
 from tests.models import random_model, with_evidence, with_remainder
 from tpnn import TPNNClassifier, monitor, validate
 from tpnn.explain.metrics.estimates import estimate
-from tpnn.lifecycle.validate.validate import weak_slices
-from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, TRIPOD_AI
+from tpnn.lifecycle.validate.validate import ANNEX_IV, SR_26_2, TRIPOD_AI, weak_slices
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Baseline
 

@@ -3,7 +3,7 @@
 from tpnn.explain.metrics.at_times import AtTimes, at_times, net_benefit
 from tpnn.explain.metrics.curves import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.explain.metrics.estimates import measure
-from tpnn.explain.metrics.proportional import proportional_hazards
+from tpnn.explain.metrics.hazards import proportional_hazards
 
 __all__ = [
     "AtTimes",

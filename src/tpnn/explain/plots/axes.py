@@ -23,23 +23,18 @@ from tpnn.loss.links import Link
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.table import DATE, DURATION, NUMBER, ORDERED
-from tpnn.table.words import SECONDS_PER_DAY, node_words, written
+from tpnn.table.words import node_words, shown_unit, written
 
 MAIN_RANKS, PAIR_RANKS = (0.005, 0.995), (0.01, 0.99)  # shares of the data that a plot shows
 HEAVY_TAIL_SHARE = 0.12  # of a range, if half of the nodes are in less, it has heavy tails
 SMALL_RANK = 0.1  # of the values other than zero: below it a logarithmic axis with zero is linear
 
 
-def unit_of(axis: Axis) -> float:
-    """Seconds per unit of the plot: dates and durations are drawn in days."""
-    return SECONDS_PER_DAY if axis.kind in (DATE, DURATION) else 1.0
-
-
 def node_places(axis: Axis) -> FloatArray:
     """Places of the nodes of non-missing values on a plot; levels stand one apart."""
     if axis.levels is not None:
         return np.arange(float(len(axis.values)))
-    return axis.values / unit_of(axis)
+    return axis.values / shown_unit(axis.kind)
 
 
 def shown_range(axis: Axis, ranks: Sequence[float]) -> tuple[float, float]:
@@ -270,8 +265,7 @@ def _around_zero(linear: float, limits: tuple[float, float], most: int) -> Float
     step = math.ceil(n_sides * (last - first + 1) / max(most - 1, 1))
     powers = np.array([10.0**power for power in range(last, first - 1, -step)])
     places = np.concatenate([-powers, [0.0], powers[::-1]])
-    inside: FloatArray = places[(places >= low) & (places <= high)]
-    return inside
+    return np.asarray(places[(places >= low) & (places <= high)])
 
 
 def label_through(drawn: Any, link: Link, limits: tuple[float, float], mark: str = "") -> None:

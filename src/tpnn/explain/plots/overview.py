@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from tpnn.explain.doubt import importance_interval_of
 from tpnn.explain.plots.heat_maps import LEFT_BY_COLOUR_BAR, pair_effect, triple_effect
 from tpnn.explain.plots.labels import (
     inches_for_names,
@@ -34,6 +33,7 @@ from tpnn.explain.plots.style import (
 from tpnn.explain.response import RAW
 from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.remainder import remainder_name
+from tpnn.model.summary import importance_interval_of
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:

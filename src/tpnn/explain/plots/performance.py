@@ -30,7 +30,7 @@ from tpnn.explain.plots.style import (
     write_ticks,
 )
 from tpnn.model.model import AnovaModel, offset_of
-from tpnn.model.task import Task
+from tpnn.model.task import Task, even_groups
 from tpnn.table.axis import UNSEEN_WORD
 from tpnn.table.words import MISSING_WORD, value_word, written
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from tpnn.explain.metrics.curves import Groups
 
-N_GROUPS = 10  # of rows, of about the same exposure
 MOST_LEVELS = 30  # that stand apart; the rarest others are one
 POINTS: Any = {"s": 4, "color": BLUE, "alpha": 0.25, "linewidths": 0, "rasterized": True}
 
@@ -121,22 +120,6 @@ def grouped_means(rows: Scored, groups: IntArray) -> Means:
         spread = np.sqrt(np.bincount(groups, errors**2) * sizes / (sizes - 1)) / exposure
     reach = np.where(sizes > 1, REACH * spread, np.nan)
     return Means(exposure, actual, predicted, actual - reach, actual + reach)
-
-
-def even_groups(ranked: FloatArray, exposure: FloatArray, n_groups: int = N_GROUPS) -> IntArray:
-    """Cut rows, in the order of a column, into groups of about the same exposure; ties together.
-
-    >>> even_groups(np.array([1.0, 1.0, 2.0, 3.0]), np.ones(4), 2)
-    array([0, 0, 1, 1])
-    """
-    order = np.argsort(ranked, kind="stable")
-    below = np.cumsum(exposure[order]) - exposure[order] / 2
-    number = np.minimum(n_groups * below / exposure.sum(), n_groups - 1).astype(np.intp)
-    first = np.r_[True, np.diff(ranked[order]) > 0]
-    number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    groups = np.empty(len(ranked), np.intp)
-    groups[order] = np.unique(number, return_inverse=True)[1]
-    return groups
 
 
 def one_way(

@@ -23,9 +23,8 @@ from tpnn.explain.report.packing import Packed, pack, summarise_remainder
 from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.edit_log import digest, edit_words, review_words
-from tpnn.model.evidence import Reliability
+from tpnn.model.evidence import Provenance, Reliability
 from tpnn.model.model import AnovaModel
-from tpnn.model.provenance import Provenance
 from tpnn.model.summary import HEADINGS, Summary
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpnn._utils.files import write_file
 from tpnn.explain.explanation import Explanation
@@ -20,6 +20,9 @@ from tpnn.explain.report.cases import targets_of
 from tpnn.explain.report.data import FitFacts, describe, shown_rows, summarise
 from tpnn.loss.row_values import checked_offset
 from tpnn.model.model import AnovaModel, offset_of, pruned
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FRAME_HEIGHT = 640  # of the page in a notebook, in pixels
 FRAME_HEAD = '<head>\n<base href="about:srcdoc">'  # without it, links are those of the notebook
@@ -79,6 +82,12 @@ def in_frame(page: str) -> str:
     return page.replace("<head>", FRAME_HEAD, 1)
 
 
+def saved_page(path: str | os.PathLike[str], page: str) -> Report:
+    """Write a whole page to a file."""
+    write_file(path, page.encode("utf-8", "backslashreplace"))  # JSON writes lone surrogates so
+    return Report(Path(path))
+
+
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
     "trees.js", "model.js", "numbers.js", "words.js", "grids.js", "charts.js", "curves.js",
@@ -99,30 +108,7 @@ def write_report(
 ) -> Report:
     """Write one self-contained HTML page in which the model runs.
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    path : path, optional
-        Where to write the page; without one it is only shown, by a notebook.
-    X : table, optional
-        Rows to measure concurvity on and to start from; the page holds up to 200 of them.
-    y : array, optional
-        Targets of these rows, if they were held out: the page then shows scores.
-    title : str, default="Model report"
-        Heading of the page.
-    target : str, optional
-        What is predicted; by default the name of ``y``, if it has one.
-    offset : array of shape (n_rows,), optional
-        Known part of the raw score of these rows, as in ``predict``. A column of X that is the
-        offset counts by itself.
-    facts : FitFacts, optional
-        How the model was fitted.
-
-    Returns
-    -------
-    Report
-        The page's path; a notebook shows the page.
+    The arguments are those of :meth:`TPNNRegressor.report`; ``facts`` say how the model was fitted.
 
     Examples
     --------
@@ -150,11 +136,8 @@ def write_report(
     texts = {"title": title, "target": named, "targets": targets}
     shown = summarise(model, explanation, checked_offset(added, n_rows))
     summary = texts | shown | describe(fit, metrics)
-    page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
-    if path is None:
-        return Report(None, page.decode())
-    write_file(path, page)
-    return Report(Path(path))
+    page = render(summary)
+    return Report(None, page) if path is None else saved_page(path, page)
 
 
 def render(summary: Mapping[str, Any]) -> str:
@@ -180,6 +163,11 @@ def policy(script: str = "") -> str:
     allowed = f"script-src 'sha256-{digest}'; " if script else ""
     rules = f"default-src 'none'; {allowed}style-src 'unsafe-inline'; img-src data:"
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}; form-action \'none\'">'
+
+
+def records(frame: pd.DataFrame) -> Any:
+    """Lines of a frame as values that JSON can hold."""
+    return json.loads(frame.to_json(orient="records"))
 
 
 def finite(value: Any) -> Any:

@@ -19,12 +19,12 @@ from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, UNSEEN_WORD, Axis
 from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.encoder import Feature
-from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, PERIODIC, Table
+from tpnn.table.table import NOMINAL, NUMBER, PERIODIC, Table
 from tpnn.table.words import (
     MISSING_WORD,
-    SECONDS_PER_DAY,
     read_levels,
     read_number,
+    shown_unit,
     value_word,
 )
 
@@ -71,8 +71,7 @@ class Bands:
         matrix = np.zeros((self.n_bands, len(self.numbers)))
         empty = self.band_masses[self.of_point] == 0
         matrix[self.of_point, np.arange(len(self.numbers))] = np.where(empty, 1.0, self.masses)
-        means: FloatArray = matrix / matrix.sum(1, keepdims=True)
-        return means
+        return np.asarray(matrix / matrix.sum(1, keepdims=True))
 
     def locate(self, column: FloatArray) -> IntArray:
         """Band of each value of a column of numbers, (n_rows,)."""
@@ -253,7 +252,7 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
 
 def _cuts(about: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
     """Values at which a new band begins, as short as the nodes on both sides allow."""
-    unit = SECONDS_PER_DAY if about.kind in (DATE, DURATION) else 1.0
+    unit = shown_unit(about.kind)
     # such as years, and numbers of late payments
     is_whole = about.kind in (NUMBER, PERIODIC) and not np.any(regular % 1)
     cuts = []

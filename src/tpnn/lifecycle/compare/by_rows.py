@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.files import write_file
 from tpnn._utils.rules import COUNT, SHARE, check_parameters
 from tpnn.explain.metrics.curves import is_mixed
 from tpnn.explain.metrics.estimates import (
@@ -26,7 +24,7 @@ from tpnn.explain.metrics.estimates import (
 )
 from tpnn.explain.plots.performance import dislocation
 from tpnn.explain.report.static import Section, page, picture, pictures, table
-from tpnn.explain.report.writing import Report
+from tpnn.explain.report.writing import Report, saved_page
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.foreign.table_sum import is_linear
@@ -98,10 +96,9 @@ class RowComparison:
     @cached_property
     def _estimates(self) -> list[tuple[Estimate, Estimate]]:
         """Each score of both models."""
-        actual = self._actual()
-        if actual is None:
+        if self._actual is None:
             return []
-        old, new = (self._estimates_of(actual, mean) for mean in self._both())
+        old, new = (self._estimates_of(self._actual, mean) for mean in self._both())
         by_name = {one.name: one for one in new}
         return [(one, by_name[one.name]) for one in old if one.name in by_name]
 
@@ -139,6 +136,7 @@ class RowComparison:
         places = [place for place, (one, _) in enumerate(self._estimates) if one.is_gain is False]
         return self.scores.iloc[places[0]] if places else None
 
+    @cached_property
     def _actual(self) -> FloatArray | None:
         """Targets as numbers, labels of two classes as 0 and 1; None where there are none."""
         if self.y is None:
@@ -161,24 +159,20 @@ class RowComparison:
             A line for each pair of decisions, "below" and "at least", with ``n_rows``, ``share``,
             the mean predictions and, where targets are known, ``actual``, their mean.
         """
-        both = self._both()
-        each = zip(self.names, both, self._edges(both, share), strict=True)
+        each = zip(self.names, self._both(), self._edges(share), strict=True)
         decisions = [
             pd.Series(np.where(mean >= edge, AT_LEAST, BELOW), name=name, dtype=DECISION)
             for name, mean, edge in each
         ]
         frame = self._means_of(decisions).reset_index().astype(dict.fromkeys(self.names, str))
-        frame.insert(3, "share", frame["n_rows"] / len(both[0]))
+        frame.insert(3, "share", frame["n_rows"] / len(self.predictions[0]))
         return frame
 
-    def _edges(
-        self, both: tuple[FloatArray, FloatArray], share: float | None
-    ) -> tuple[float, float]:
+    def _edges(self, share: float | None) -> list[float]:
         """Threshold of each model."""
         if share is not None:
             check_parameters({"share": share}, {"share": SHARE})
-            old, new = (float(np.quantile(m, 1 - share, method="higher")) for m in both)
-            return old, new
+            return [float(np.quantile(m, 1 - share, method="higher")) for m in self._both()]
         edge = self.threshold
         if edge is None and any(task.kind == "classes" for task in self.tasks):
             edge = EVEN
@@ -187,13 +181,13 @@ class RowComparison:
                 "share: these models decide nothing, so a threshold is needed. Pass a share of the "
                 "rows here, or threshold= to compare()."
             )
-        return edge, edge
+        return [edge, edge]
 
     def _means_of(self, groups: Any) -> pd.DataFrame:
         """Count rows by group, with mean predictions and, where targets are known, mean targets."""
-        names, actual = [f"{name} prediction" for name in self.names], self._actual()
+        names = [f"{name} prediction" for name in self.names]
         frame = pd.DataFrame(dict(zip(names, self._both(), strict=True)))
-        frame = frame if actual is None else frame.assign(actual=actual)
+        frame = frame if self._actual is None else frame.assign(actual=self._actual)
         by_group = frame.groupby(groups, observed=False)
         means = by_group.mean()
         means.insert(0, "n_rows", by_group.size())
@@ -294,11 +288,9 @@ class RowComparison:
             lede = "How many rows pay more or less by how much."
             drawn = pictures(self._changes())
             sections.append(Section("Dislocation", lede, (drawn, table(self.dislocation()))))
-        title = f"{self.names[0]} and {self.names[1]}"
-        facts = [("Rows", len(self.predictions[0]))]
+        title, facts = " and ".join(self.names), [("Rows", len(self.predictions[0]))]
         lede = "Two models compared by their predictions alone."
-        write_file(path, page(title, lede, facts, sections).encode())
-        return Report(Path(path))
+        return saved_page(path, page(title, lede, facts, sections))
 
 
 def change_words(cuts: FloatArray) -> list[str]:
@@ -367,7 +359,9 @@ def _predictions(
         found = model(X)
     else:
         found = model
-    numbers = checked_numbers(called[0], array_of(found)) if _is_column(found) else None
+    is_list = isinstance(found, Sequence) and not isinstance(found, str)
+    is_column = is_list or hasattr(found, "shape") or hasattr(found, "__array__")
+    numbers = checked_numbers(called[0], array_of(found)) if is_column else None
     if numbers is None or numbers.shape != (n_rows,):
         whose = "" if called[0] == called[1] else f" {called[1]!r}"
         shape = getattr(found, "shape", type(found).__name__)
@@ -376,11 +370,6 @@ def _predictions(
             f"each of the {n_rows} rows, found {shape}. Pass its predictions on X as an array."
         )
     return numbers
-
-
-def _is_column(found: Any) -> bool:
-    is_list = isinstance(found, Sequence) and not isinstance(found, str)
-    return is_list or hasattr(found, "shape") or hasattr(found, "__array__")
 
 
 def as_numbers(y: Any, classes: Sequence[Any]) -> FloatArray:

@@ -6,21 +6,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn._utils.files import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.anova.trees import joined
 from tpnn.explain.metrics.curves import score_words
 from tpnn.explain.metrics.estimates import Estimate, estimate
 from tpnn.explain.report.static import counted, notebook
-from tpnn.explain.report.writing import Report
+from tpnn.explain.report.writing import Report, saved_page
 from tpnn.lifecycle.compare.by_rows import (
     AT_LEAST,
     BELOW,
@@ -130,12 +128,11 @@ class Comparison(RowComparison):
             sizes.append(means[: len(names)])
         statuses = ["moved" if shift else "same" for shift in self.difference.intercepts]
         statuses += [self._status(place) for place in range(len(names) - 1) for _ in outputs]
-        columns = zip((*self.names, "difference"), sizes, strict=True)
         frame = pd.DataFrame({
             "component": np.repeat(np.array(names, object), len(outputs)),
             "output": outputs * len(names),
             "status": statuses,
-            **{name: size.ravel() for name, size in columns},
+            **dict(zip((*self.names, "difference"), map(np.ravel, sizes), strict=True)),
         })  # fmt: skip
         order = frame["difference"].abs().sort_values(ascending=False, kind="stable").index
         frame = frame.loc[order].reset_index(drop=True)
@@ -177,7 +174,8 @@ class Comparison(RowComparison):
         p_values = np.full(2, np.nan)
         more = [s for s in self.originals[large].component_names if s not in sets[1 - large]]
         orders = {len(names) for names in more}
-        if all(_chose_none(one, orders) for one in self.given):
+        kept_rows = [getattr(one, "_fitted_", None) for one in self.given]
+        if all(fitted and not orders & fitted.kept.searched for fitted in kept_rows):
             p_values[1 - large] = self.given[large].test(more).p_value
         frame = pd.DataFrame(kept, index=list(self.names)).rename(columns={"degrees": "edf"})
         return frame.assign(p_value=p_values)
@@ -289,8 +287,7 @@ class Comparison(RowComparison):
 
     def to_html(self, path: str | os.PathLike[str]) -> Report:
         """Write one self-contained page: scores, components, curves, heat maps of pairs, flips."""
-        write_file(path, comparison_page(self).encode())
-        return Report(Path(path))
+        return saved_page(path, comparison_page(self))
 
 
 def compare(
@@ -444,12 +441,6 @@ def _change(old: Remainder | None, new: Remainder | None) -> Remainder | None:
     trees = joined([new.trees, old.trees.scaled(np.full(len(constants), -1.0))])
     moved = tuple(tables[component] for component in components)
     return Remainder(trees, constants, components, moved, share=0.0, worth=0.0)
-
-
-def _chose_none(given: Any, orders: set[int]) -> bool:
-    """Whether an estimator, which still holds its rows, chose no components of these orders."""
-    fitted = getattr(given, "_fitted_", None)
-    return fitted is not None and not orders & fitted.kept.searched
 
 
 def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:

@@ -70,7 +70,8 @@ def comparison_page(comparison: Comparison) -> str:
     facts: list[tuple[str, Any]] = [("Rows", n_rows)]
     facts += [("Decisions that flip", len(flips))] * comparison.has_decisions
     facts += [(f"Components {status}", int(count)) for status, count in moved.items()]
-    mains, pairs = _ranked(comparison, 1)[:MOST_CHARTS], _moved_pairs(comparison)
+    mains, values = _ranked(comparison, 1)[:MOST_CHARTS], tables_by_component(comparison.difference)
+    pairs = [(s, k) for s, k in _ranked(comparison, 2) if values[s][..., k].any()][:MOST_MAPS]
     sections = [
         Section(
             "Scores",
@@ -119,13 +120,6 @@ def _title(comparison: Comparison, component: Component, output: int) -> str:
     names = [comparison.difference.feature_names[feature] for feature in component]
     outputs = comparison.difference.output_names
     return " × ".join(names) + (f": {outputs[output]}" if outputs else "")
-
-
-def _moved_pairs(comparison: Comparison) -> list[tuple[Component, int]]:
-    """Pairs that differ most; those that are the same in both models are left out."""
-    values = tables_by_component(comparison.difference)
-    pairs = _ranked(comparison, 2)
-    return [(s, k) for s, k in pairs if values[s][..., k].any()][:MOST_MAPS]
 
 
 def _shown(axis: Axis) -> Axis:

@@ -15,8 +15,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.measure import purify_tables, unless_rounding
-from tpnn.lifecycle.edit.change import Edit
-from tpnn.lifecycle.edit.where import refined, with_values
+from tpnn.lifecycle.edit.change import Edit, refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel, changed, restricted, tables_by_component

@@ -118,7 +118,13 @@ def edited(
         **notes,
         "version": __version__,
         "changed": changes(model, new),
-        "effect": rows and _effect(model, new, rows),
+        "effect": rows
+        and {
+            "loss": model.task.told(rows.y).objective.name,
+            "n_rows": model.encoder.read(rows.X).n_rows,
+            "before": rows.loss(model),
+            "after": rows.loss(new),
+        },
         "before": digest(model),
         "after": digest(new),
     }
@@ -210,16 +216,6 @@ def with_components(model: AnovaModel, components: Iterable[Named]) -> AnovaMode
     found = resolve_interactions(listed, names, None, "components", fewest=1)
     what = {"restrict": [[names[feature] for feature in component] for component in found]}
     return outcome(model, what)[0] if model.edits is None else edited(model, what, Note())
-
-
-def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:
-    """Loss on held-out rows before and after an edit."""
-    return {
-        "loss": before.task.told(rows.y).objective.name,
-        "n_rows": before.encoder.read(rows.X).n_rows,
-        "before": rows.loss(before),
-        "after": rows.loss(after),
-    }
 
 
 def changes(before: AnovaModel, after: AnovaModel) -> Record:

@@ -62,11 +62,14 @@ def sum_of_lightgbm(model: Any, table: Table, link: str | None) -> TreeSum:
     table = in_order(table, *_known_names(table, names))
     levels = _levels(booster, table, trees)
     n_outputs = int(head["num_tree_per_iteration"])
+    name, *settings = head.get("objective", "custom").split()  # some of them change the link
+    scales = (word for word in settings if word.startswith("sigmoid:") and word != "sigmoid:1")
+    objective = " ".join([name, *(word for word in settings if word == "sqrt"), *scales])
     factor = n_outputs / max(len(trees), 1) if "average_output" in first.splitlines() else 1.0
     return TreeSum.of(
         table,
         {feature: of_feature.labels for feature, of_feature in levels.items()},
-        link_of(_objective(head), LINKS_OF_OBJECTIVES, link),
+        link_of(objective, LINKS_OF_OBJECTIVES, link),
         getattr(model, "classes_", ()),
         trees=[
             _tree(
@@ -83,13 +86,6 @@ def sum_of_lightgbm(model: Any, table: Table, link: str | None) -> TreeSum:
 def _fields(text: str) -> dict[str, str]:
     lines = (line.partition("=") for line in text.splitlines())
     return {name: value for name, equals, value in lines if equals}
-
-
-def _objective(head: Fields) -> str:
-    """Name of the objective, with the settings that change its link."""
-    name, *settings = head.get("objective", "custom").split()
-    scales = (word for word in settings if word.startswith("sigmoid:") and word != "sigmoid:1")
-    return " ".join([name, *(word for word in settings if word == "sqrt"), *scales])
 
 
 def _known_names(table: Table, names: Sequence[str]) -> tuple[list[str] | None, int]:

@@ -195,7 +195,9 @@ def purify(
     array([5.])
     """
     if isinstance(model, AnovaModel):
-        given = _sum_of_model(model)
+        intercepts, tables = beside_trees(model)
+        trees = None if model.remainder is None else model.remainder.trees
+        given = sum_of_grids(model, model.encoder, tables, intercepts, trees)
     elif isinstance(model, Mapping):
         given = sum_of_tables(model, nodes or {}, intercept, link)
     elif hasattr(model, "term_scores_"):
@@ -224,6 +226,10 @@ def purified(given: TableSum) -> AnovaModel:
     rounding = rounding_error(pure.values())
     received = (s for s, table in pure.items() if np.abs(table).max() > rounding)
     components = ComponentSet((*given.tables, *received))
+
+    def spread(bags: FloatArray) -> FloatArray:
+        return bags.std(-1) if bags.shape[-1] else np.zeros(bags.shape[:-1])
+
     model = AnovaModel(
         encoder=given.encoder,
         components=components,
@@ -232,15 +238,9 @@ def purified(given: TableSum) -> AnovaModel:
         link=LINKS[given.link],
         output_names=given.output_names,
         classes=given.classes,
-        evidence=Evidence(spreads=tuple(_spread_of_bags(pure[s]) for s in components)),
+        evidence=Evidence(spreads=tuple(spread(pure[s][..., 1:]) for s in components)),
     )
     return with_trees(model, given.trees)
-
-
-def _spread_of_bags(table: FloatArray) -> FloatArray:
-    """Spread over the bags of a table (..., 1 + n_bags), zero where there are none."""
-    bags = table[..., 1:]
-    return bags.std(-1) if bags.shape[-1] else np.zeros(table.shape[:-1])
 
 
 def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
@@ -286,12 +286,6 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
             "rows define no measure. Pass other rows, or leave X out."
         )
     return replace(axis, weights=weights / weights.sum())
-
-
-def _sum_of_model(model: AnovaModel) -> TableSum:
-    intercepts, tables = beside_trees(model)
-    trees = None if model.remainder is None else model.remainder.trees
-    return sum_of_grids(model, model.encoder, tables, intercepts, trees)
 
 
 def sum_of_grids(

@@ -23,7 +23,6 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, check_parameters
 from tpnn._utils.threads import Workers
 from tpnn.anova.boxes import LARGEST_ORDER, Boxes
-from tpnn.anova.components import ComponentSet
 from tpnn.anova.core import CoreRules, core_of, variances
 from tpnn.anova.trees import TreeFeature, masses_of
 from tpnn.estimators.inputs import checked_weights
@@ -58,7 +57,6 @@ def nodes_of(given: TreeSum, weights: FloatArray | None) -> Nodes:
     table = given.table
     columns = _reader(given, {1: tuple(map(_any_axis, given.features))}).columns(table)
     counts = _cut_counts(given)
-    _check_size(counts)
     features, by_feature = list[TreeFeature](), list[dict[int, Axis]]()
     for j, (column, x) in enumerate(zip(given.features, columns, strict=True)):
         if column.kind == NOMINAL:
@@ -99,16 +97,11 @@ def _any_axis(feature: Feature) -> Axis:
 
 
 def _cut_counts(given: TreeSum) -> list[Counter[float]]:
-    """How many questions cut each feature where."""
+    """How many questions cut each feature where; refuse more than can be answered."""
     counts = [Counter[float]() for _ in given.features]
     for tree in given.trees:
         for question in tree.questions:
             counts[question.feature].update(question.ends)
-    return counts
-
-
-def _check_size(counts: list[Counter[float]]) -> None:
-    """Refuse trees whose questions, times the values that they tell apart, are too many."""
     n_answers = sum(len(cuts) ** 2 for cuts in counts)
     if n_answers > MOST_ANSWERS:
         raise ValueError(
@@ -116,6 +109,7 @@ def _check_size(counts: list[Counter[float]]) -> None:
             f"and reading them would take more than {n_answers / 1e9:.0f} GB. Fit it with fewer or "
             "smaller trees, such as max_depth=6, or to columns that are rounded."
         )
+    return counts
 
 
 def _levels(
@@ -245,6 +239,9 @@ def _joined(given: TreeSum, nodes: Nodes, boxes: Boxes, max_components: int) -> 
     remainder = Remainder(
         trees=boxes.trees, constants=constants, components=core, tables=grids, share=0.0, worth=0.0
     )
+    # the components have all sets of features that meet in a leaf, with all cuts
+    meeting = {features for features in boxes.together if features}
+    says_all = meeting <= set(core) and all(len(s) <= nodes.exact_order for s in meeting)
     model = AnovaModel(
         encoder=nodes.encoder.up_to(max(core.orders, default=1)),
         components=core,
@@ -253,15 +250,9 @@ def _joined(given: TreeSum, nodes: Nodes, boxes: Boxes, max_components: int) -> 
         link=LINKS[given.link],
         output_names=given.output_names,
         classes=given.classes,
-        remainder=None if _says_all(core, boxes, nodes) else remainder,
+        remainder=None if says_all else remainder,
     )
     return pruned(measured(model, sizes))
-
-
-def _says_all(core: ComponentSet, boxes: Boxes, nodes: Nodes) -> bool:
-    """Whether the components have all sets of features that meet in a leaf, with all cuts."""
-    meeting = {features for features in boxes.together if features}
-    return meeting <= set(core) and all(len(s) <= nodes.exact_order for s in meeting)
 
 
 def _check_fitted(model: Any) -> None:

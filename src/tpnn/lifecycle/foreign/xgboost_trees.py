@@ -53,7 +53,9 @@ def sum_of_xgboost(model: Any, table: Table, link: str | None) -> TreeSum:
         )
     learner = json.loads(booster.save_raw("json"))["learner"]
     content, weights = _content(learner["gradient_booster"])
-    n_trees = _n_trees(model, content)
+    starts = content["iteration_indptr"]  # estimators predict up to the best iteration
+    has_best = hasattr(model, "get_booster") and booster.attr("best_iteration")
+    last = min(model.best_iteration + 1, len(starts) - 1) if has_best else -1
     names, n_features = learner["feature_names"], int(learner["learner_model_param"]["num_feature"])
     table = in_order(table, names or None, n_features)
     levels = _levels(learner, content, table)
@@ -66,7 +68,7 @@ def sum_of_xgboost(model: Any, table: Table, link: str | None) -> TreeSum:
         model.classes_ if hasattr(model, "n_classes_") else (),
         trees=[
             _tree(tree, weights[number], (outputs[number], len(base)), levels)
-            for number, tree in enumerate(content["trees"][:n_trees])
+            for number, tree in enumerate(content["trees"][: int(starts[last])])
         ],
         intercept=base,
     )
@@ -79,13 +81,6 @@ def _content(booster: Mapping[str, Any]) -> tuple[Any, FloatArray]:
     content = booster.get("gbtree", booster)["model"]
     weights = booster.get("weight_drop", np.ones(len(content["trees"])))
     return content, np.asarray(weights, SINGLE).astype(np.float64)
-
-
-def _n_trees(model: Any, content: Mapping[str, Any]) -> int:
-    """Trees that predictions use: those of an estimator end with its best iteration."""
-    starts = content["iteration_indptr"]
-    has_best = hasattr(model, "get_booster") and model.get_booster().attr("best_iteration")
-    return int(starts[min(model.best_iteration + 1, len(starts) - 1)] if has_best else starts[-1])
 
 
 def _base(learner: Mapping[str, Any]) -> FloatArray:
@@ -151,16 +146,11 @@ def _tree(
     inner = np.flatnonzero(left >= 0)
     asked = thresholds(features[inner], ends[inner], ~to_left[inner])
     questions = dict(zip(inner.tolist(), asked, strict=True))
-    for node, members in _level_sets(tree).items():
+    segments = zip(tree["categories_segments"], tree["categories_sizes"], strict=True)
+    sets = (frozenset(tree["categories"][start : start + size]) for start, size in segments)
+    for node, members in zip(tree["categories_nodes"], sets, strict=True):
         feature = int(features[node])
         right_levels = tuple(number in members for number in range(len(levels[feature])))
         questions[node] = Question(feature, right_levels, not to_left[node])
     values = factor * conditions.astype(np.float64)
     return tree_of(left, right, questions, one_output(values, *output))
-
-
-def _level_sets(tree: Mapping[str, Any]) -> dict[int, frozenset[int]]:
-    """Levels that go right at the nodes that ask for levels."""
-    segments = zip(tree["categories_segments"], tree["categories_sizes"], strict=True)
-    sets = (frozenset(tree["categories"][start : start + size]) for start, size in segments)
-    return dict(zip(tree["categories_nodes"], sets, strict=True))

@@ -23,8 +23,16 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import COUNT, check_parameters
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.explain.report.static import notebook
-from tpnn.lifecycle.recourse.choices import Choice, Leaves, choice_of, movable
-from tpnn.lifecycle.recourse.parts import Effects, Part, good_options, least_cost
+from tpnn.lifecycle.recourse.choices import (
+    Choice,
+    Effects,
+    Leaves,
+    Part,
+    choice_of,
+    good_options,
+    least_cost,
+    movable,
+)
 from tpnn.model.model import AnovaModel, part_scores, without_trees
 from tpnn.table.words import originals, written
 

@@ -12,11 +12,10 @@ feature shows a move that is attained; the truth lies between the two.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ import pandas as pd
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.boxes import extremes
 from tpnn.explain.metrics.estimates import Estimate, estimate
+from tpnn.explain.report.writing import records
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import (
     AnovaModel,
@@ -32,14 +32,12 @@ from tpnn.model.model import (
     part_names,
     part_scores,
     restricted,
-    tables_by_component,
 )
 from tpnn.model.remainder import Remainder
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of, rows_of
-from tpnn.table.table import DATE, DURATION
-from tpnn.table.words import SECONDS_PER_DAY
+from tpnn.table.words import shown_unit
 
 VALUES_PER_STEP = 1_000_000
 
@@ -91,16 +89,22 @@ def _moves_of_components(
 ) -> Moves:
     shape = len(columns[0]), len(model.components), len(model.intercepts)
     rises, falls = np.empty(shape), np.empty(shape)
-    for index, (component, table) in enumerate(tables_by_component(model).items()):
-        axes = model.axes(component)
+    for index, component in enumerate(model.components):
+        alone, axes = restricted(model, [component]), model.axes(component)
         tried = [
             values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
             for axis, feature in zip(axes, component, strict=True)
         ]
-        step = max(VALUES_PER_STEP // int(np.prod([each.shape[1] for each in tried])), 1)
+        sizes = [each.shape[1] for each in tried]
+        step = max(VALUES_PER_STEP // prod(sizes), 1)
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
-            values = _values(table, axes, [each[rows] for each in tried])
+            n_rows = len(columns[0][rows])
+            wide = [np.zeros(n_rows * prod(sizes))] * len(columns)  # all combinations of each row
+            for place, (feature, each) in enumerate(zip(component, tried, strict=True)):
+                along = np.expand_dims(each[rows], [1 + k for k in range(len(axes)) if k != place])
+                wide[feature] = np.broadcast_to(along, (n_rows, *sizes)).ravel()
+            values = column_scores(alone, wide).reshape(n_rows, prod(sizes), -1)
             rises[rows, index] = values.max(1) - values[:, 0]
             falls[rows, index] = values[:, 0] - values.min(1)
     return Moves(rises, falls)
@@ -157,31 +161,11 @@ def values_to_try(axis: Axis, column: FloatArray, amount: float) -> FloatArray:
     return np.column_stack([column, low, high, on_nodes])
 
 
-def _values(table: FloatArray, axes: Sequence[Axis], tried: Sequence[FloatArray]) -> FloatArray:
-    """Component at all combinations of values of each row, (n_rows, n_combinations, n_outputs)."""
-    grid = np.pad(table, [(0, 2)] * len(axes) + [(0, 0)])  # the null node, and a neighbour of it
-    n_rows, shape = len(tried[0]), [each.shape[1] for each in tried]
-    nodes, shares = [], []
-    for dimension, (axis, values) in enumerate(zip(axes, tried, strict=True)):
-        lower, fraction = axis.locate(values.ravel())
-        wide = [n_rows, *(shape[dimension] if k == dimension else 1 for k in range(len(axes)))]
-        nodes.append(lower.reshape(wide))
-        shares.append(fraction.reshape(wide))
-    total: FloatArray = np.zeros((n_rows, *shape, table.shape[-1]))
-    for corner in product((0, 1), repeat=len(axes)):
-        weight: FloatArray = np.ones([n_rows, *[1] * len(axes)])
-        for up, share in zip(corner, shares, strict=True):
-            weight = weight * (share if up else 1 - share)
-        at = tuple(lower + up for lower, up in zip(nodes, corner, strict=True))
-        total += weight[..., None] * grid[at]
-    return total.reshape(n_rows, -1, table.shape[-1])
-
-
 NOISE = 0.05  # of the distance from the lower to the upper tenth of the training rows
 SEED = 0
 MOST_ROWS = 10_000  # that are changed
 MOST_WORST_ROWS = 1_000  # whose worst case is computed, times the number of outputs
-NOISE_WORD, OTHERS_WORD, MISSING_WORD = "noise", "values of other rows", "missing"
+NOISE_WORD, OTHERS_WORD, MISSING = "noise", "values of other rows", "missing"
 ALL_NUMBERS = "(all numbers)"
 FRAMES = ("changes", "extrapolation", "worst_case", "worst_case_components")
 
@@ -236,9 +220,7 @@ class Robustness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold."""
-        plain = {name: value for name, value in vars(self).items() if name not in FRAMES}
-        return plain | {name: json.loads(getattr(self, name).to_json(orient="records"))
-                        for name in FRAMES}  # fmt: skip
+        return {n: records(x) if n in FRAMES else x for n, x in vars(self).items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,19 +337,15 @@ def _changes(rows: _Rows, amounts: Mapping[int, float]) -> pd.DataFrame:
         missing = {feature: np.full(len(column), np.nan)}
         if feature in amounts:
             noisy[feature] = column + amounts[feature] * rng.normal(size=len(column))
-            amount = amounts[feature] / _unit(rows.model.encoder.features[feature].kind)
+            amount = amounts[feature] / shown_unit(rows.model.encoder.features[feature].kind)
             lines.append(rows.line(NOISE_WORD, names[feature], amount, {feature: noisy[feature]}))
         lines.append(rows.line(OTHERS_WORD, names[feature], np.nan, others))
-        lines.append(rows.line(MISSING_WORD, names[feature], np.nan, missing))
+        lines.append(rows.line(MISSING, names[feature], np.nan, missing))
     if noisy:
         lines.append(rows.line(NOISE_WORD, ALL_NUMBERS, np.nan, noisy))
-    kinds = [NOISE_WORD, OTHERS_WORD, MISSING_WORD]
+    kinds = [NOISE_WORD, OTHERS_WORD, MISSING]
     lines.sort(key=lambda line: (kinds.index(line["change"]), -line["mean_change"]))
     return pd.DataFrame(lines)
-
-
-def _unit(kind: str) -> float:
-    return SECONDS_PER_DAY if kind in (DATE, DURATION) else 1.0
 
 
 def _extrapolation(model: AnovaModel, columns: list[FloatArray]) -> tuple[pd.DataFrame, BoolArray]:

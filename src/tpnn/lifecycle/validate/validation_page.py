@@ -21,7 +21,7 @@ from tpnn.explain.report.static import (
     table,
     unfolded,
 )
-from tpnn.lifecycle.validate.robustness import MISSING_WORD, NOISE_WORD, OTHERS_WORD, Robustness
+from tpnn.lifecycle.validate.robustness import MISSING, NOISE_WORD, OTHERS_WORD, Robustness
 
 if TYPE_CHECKING:
     from tpnn.lifecycle.validate.validate import Validation
@@ -140,7 +140,7 @@ def _robust_section(robust: Robustness) -> Section:
                   "training rows."), _changes(robust, NOISE_WORD),
         paragraph("Each feature replaced by the values of other rows."),
         _changes(robust, OTHERS_WORD),
-        paragraph("Each feature missing."), _changes(robust, MISSING_WORD),
+        paragraph("Each feature missing."), _changes(robust, MISSING),
         paragraph(f"{robust.n_outside} rows have values that the fit has not seen. Beyond the "
                   "outer nodes the model stays at the effect of the outer node; a level or missing "
                   "value that is new has no effect."), table(robust.extrapolation),
