@@ -6,6 +6,13 @@ f_S(r) is zero, the average of f_S. The remainder is one more contribution, that
 interval adds up the half widths of the bands of these
 differences. So it is exact where a feature has a main effect alone, and else rather too wide than
 too narrow.
+
+A contrast is a weighted sum of the values of components on their nodes. With weights u the
+posterior of the sum has mean and variance
+
+    u (m - f) + u f,    |u Phi R|^2 + sum u^2 v,
+
+and those of several components are added, as if their errors were independent.
 """
 
 from __future__ import annotations

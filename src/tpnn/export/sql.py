@@ -3,6 +3,8 @@
 The query runs in steps, each a common table expression: columns become numbers or codes of levels,
 these become nodes, then fractions, then components, raw scores and predictions. A value that the
 model refuses, such as an infinite number, makes a node NULL, and with it the row's score.
+
+The query of a score card has bands instead of nodes, and points instead of components.
 """
 
 from __future__ import annotations

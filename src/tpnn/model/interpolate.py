@@ -4,6 +4,10 @@ numba takes a moment to load, and seconds to compile. NumPy computes the same bi
 counts. Compiling pays off after many predictions, and nobody knows in advance how many there will
 be. So the work that NumPy has done is counted, and the loops are compiled once it took as long as
 compiling does: at worst twice the optimum.
+
+Tables are flat: the cells of a component in a row. Every table gets one more node per axis, the
+*null node*, where it is zero: a level or a missing value that fit has not seen falls there and
+contributes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""load: a model from its file, as an object that predicts as its estimator did."""
+"""load: a model from its file, as an object that predicts as its estimator did.
+
+The log of decisions has a line of JSON for each prediction. Each has its ``number``, the time
+``when``, the digest of the ``model``, the hash of its ``input``, the ``prediction``, the
+``raw_score``, the ``reasons``, which are the largest contributions to the raw score, the hash of
+the record before as ``previous``, and its own ``hash``. So nobody can change, remove or insert a
+line that is not the last without the chain showing it, and who keeps a row can prove that a line is
+about it.
+"""
 
 from __future__ import annotations
 

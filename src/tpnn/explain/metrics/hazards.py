@@ -1,4 +1,11 @@
-"""Hazards: baselines of survival models, Kaplan-Meier and survival as observed and predicted."""
+"""Hazards: baselines of survival models, Kaplan-Meier and survival as observed and predicted.
+
+Hazards are proportional if the effect of no component changes with time. Each component f_S is a
+covariate with the coefficient 1. The score test (Grambsch & Therneau, 1994) asks whether the
+coefficient would be 1 + theta g(t), where g is the share of events before t. Other coefficients are
+nuisances: what the score owes to them is taken out, so that shrunken effects, whose coefficients
+are not quite 1, do no harm.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Edit: what is changed in which component, checked, and as a record that JSON can hold."""
+"""Edit: what is changed in which component, checked, and as a record that JSON can hold.
+
+A new node of a main effect has no mass, so no mean changes. Levels that share a node have equal
+values. If one of them gets its own node, it takes an equal share of the mass, so no mean changes.
+In higher orders the masses are those of the main effect, shared linearly by neighbouring nodes: a
+function of one feature has the same mean in all orders.
+"""
 
 from __future__ import annotations
 

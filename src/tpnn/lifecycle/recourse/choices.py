@@ -8,6 +8,11 @@ are what they are.
 A leaf is a box. A row gets its value if all features are inside, so of all leaves only those matter
 whose other features are inside already. Over the values of the features that change, the effect is
 a sum of products of indicators, one product for each of these leaves.
+
+With all other features at their values, the raw score is a sum over groups of features that
+interact with each other, in components or in leaves of trees. A group of one feature without levels
+moves freely. Any other group is a list of options, the combinations of the values of its features.
+Options that cost more than another one and do less are left out, which changes no optimum.
 """
 
 from __future__ import annotations
