@@ -70,9 +70,23 @@ class ComponentSet:
         """Orders that occur, increasing."""
         return tuple(sorted({len(component) for component in self.components}))
 
+    def renumbered(self, number: Mapping[int, int]) -> ComponentSet:
+        """Give features other numbers."""
+        return ComponentSet(tuple(tuple(number[j] for j in s) for s in self.components))
+
     def names(self, feature_names: Sequence[str]) -> list[tuple[str, ...]]:
         """Components as tuples of feature names."""
         return [tuple(feature_names[i] for i in component) for component in self.components]
+
+
+def in_order(tables: Mapping[Component, Any]) -> dict[str, Any]:
+    """Components and what each has, both in the order of a set, as fields of a record.
+
+    >>> in_order({(0, 1): "pair", (0,): "main"})
+    {'components': ComponentSet(components=((0,), (0, 1))), 'tables': ('main', 'pair')}
+    """
+    components = ComponentSet(tuple(tables))
+    return {"components": components, "tables": tuple(tables[s] for s in components)}
 
 
 @dataclass(frozen=True)

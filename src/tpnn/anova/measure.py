@@ -75,15 +75,23 @@ def part_of(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int
 
 def moved(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> FloatArray:
     """Interpolate a table from coarse to fine nodes along every axis; others may follow."""
-    for axis, (old, new) in enumerate(zip(coarse, fine, strict=True)):
-        if old is new or _has_same_nodes(old, new):
-            continue
-        lower, fraction = old.locate(new.numbers)
-        fraction = fraction.reshape(-1, *[1] * (part.ndim - axis - 1))
-        left = part.take(lower, axis)
-        right = part.take(np.minimum(lower + 1, old.n_nodes - 1), axis)
-        part = left + fraction * (right - left)
+    for place, (old, new) in enumerate(zip(coarse, fine, strict=True)):
+        if old is not new and not _has_same_nodes(old, new):
+            part = interpolated(part, place, old, new.numbers)
     return part
+
+
+def interpolated(table: FloatArray, place: int, axis: Axis, numbers: FloatArray) -> FloatArray:
+    """Table at numbers along one of its axes; what fit has not seen is zero.
+
+    Numbers are as the encoder reads them: NaN is missing, inf an unseen level.
+    """
+    lower, fraction = axis.locate(numbers)
+    fraction = fraction.reshape(-1, *[1] * (table.ndim - place - 1))
+    # the null node, and a neighbour of it
+    grid = np.pad(table, [(0, 2 * (other == place)) for other in range(table.ndim)])
+    below, above = grid.take(lower, place), grid.take(lower + 1, place)
+    return np.asarray(below + fraction * (above - below))
 
 
 def _has_same_nodes(one: Axis, two: Axis) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,41 +35,15 @@ ARRAYS: dict[Any, type[np.generic]] = {
 }
 
 
-class StoredAxis(NamedTuple):
-    """An axis in a document."""
-
-    kind: str
-    values: FloatArray  # of regular nodes: that of missing values, which comes last, has none
-    masses: FloatArray  # (M,)
-    labels: tuple[Any, ...] | None  # of nodes that stand for levels
-    level_nodes: LevelNodes | None  # node of each level
-    has_missing: bool
-    has_unseen: bool
-
-    @classmethod
-    def of(cls, axis: Axis) -> StoredAxis:
-        """Make it from an axis."""
-        return cls(
-            kind=axis.kind,
-            values=axis.values,
-            masses=axis.weights,
-            labels=axis.levels,
-            level_nodes=None if axis.groups is None else axis.groups.astype(np.uint16),
-            has_missing=axis.has_missing,
-            has_unseen=axis.has_unseen,
-        )
-
-    def axis(self) -> Axis:
-        """Return the axis."""
-        return Axis(
-            values=self.values,
-            weights=self.masses,
-            kind=self.kind,
-            levels=self.labels,
-            groups=None if self.level_nodes is None else self.level_nodes.astype(np.intp),
-            has_missing=self.has_missing,
-            has_unseen=self.has_unseen,
-        )
+STORED_AXIS: dict[str, tuple[str, Any]] = {  # by name in a document, field of an axis and its type
+    "kind": ("kind", str),
+    "values": ("values", FloatArray),  # of regular nodes: that of missing values has none
+    "masses": ("weights", FloatArray),
+    "labels": ("levels", tuple[Any, ...] | None),
+    "level_nodes": ("groups", LevelNodes | None),
+    "has_missing": ("has_missing", bool),
+    "has_unseen": ("has_unseen", bool),
+}
 
 
 def encode(value: Any) -> Any:
@@ -79,7 +53,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, ComponentSet):
         return encode(value.components)
     if isinstance(value, Axis):
-        value = StoredAxis.of(value)
+        stored = {name: getattr(value, own) for name, (own, _) in STORED_AXIS.items()}
+        nodes = value.groups if value.groups is None else value.groups.astype(np.uint16)
+        value = stored | {"level_nodes": nodes}
     if is_dataclass(value):
         named = [(field, getattr(value, field.name)) for field in fields(value)]
         present = [(f, one) for f, one in named if one is not None or f.metadata != LATER]
@@ -106,7 +82,10 @@ def decode(kind: Any, value: Any) -> Any:
     if kind is ComponentSet:
         return ComponentSet(decode(tuple[tuple[int, ...], ...], value))
     if kind is Axis:
-        return decode(StoredAxis, value).axis()
+        stored = _plain(dict, value)
+        parts = {own: decode(hint, stored[name]) for name, (own, hint) in STORED_AXIS.items()}
+        nodes = parts["groups"]
+        return Axis(**parts | {"groups": None if nodes is None else nodes.astype(np.intp)})
     if kind in ARRAYS:
         return _array(ARRAYS[kind], value)
     if kind in (str, int, float, bool):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.anova.components import Component, ComponentSet, canonical, resolve_features
+from tpnn.anova.components import Component, canonical, in_order, resolve_features
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import LINEAR, Tables, check_shape, constrained
 from tpnn.model.evidence import ComponentTest, Evidence
@@ -62,8 +62,7 @@ def constrain(
     )
     return changed(
         model,
-        components=ComponentSet(tuple(compress(wider.components, kept))),
-        tables=tuple(compress(tables, kept)),
+        **in_order(dict(compress(zip(wider.components, tables, strict=True), kept))),
         intercepts=model.intercepts + shifts,
         evidence=evidence,
         shapes={names[index]: shape for index, shape in indices.items()},

@@ -14,7 +14,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import warn
-from tpnn.anova.components import Component, ComponentSet, resolve_feature
+from tpnn.anova.components import Component, ComponentSet, in_order, resolve_feature
 from tpnn.anova.importance import variance
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.shapes import Certificate, certificate, check_shape
@@ -540,14 +540,7 @@ def beside_trees(model: AnovaModel) -> tuple[FloatArray, dict[Component, FloatAr
 def without_trees(model: AnovaModel) -> AnovaModel:
     """Model of intercepts and tables that add up to the raw score with the trees; not pure."""
     intercepts, tables = beside_trees(model)
-    components = ComponentSet(tuple(tables))
-    return changed(
-        model,
-        components=components,
-        tables=tuple(tables[component] for component in components),
-        intercepts=intercepts,
-        remainder=None,
-    )
+    return changed(model, **in_order(tables), intercepts=intercepts, remainder=None)
 
 
 def tables_by_output(model: AnovaModel) -> list[dict[Component, FloatArray]]:
@@ -567,18 +560,15 @@ def pruned(model: AnovaModel) -> AnovaModel:
     if len(kept) in (0, model.encoder.n_features):
         return model
     number = {feature: position for position, feature in enumerate(kept)}
-
-    def moved(component: Component) -> Component:
-        return tuple(number[feature] for feature in component)
-
     terms, evidence = model.basis.terms, model.evidence
     calibration = evidence.calibration and evidence.calibration.renumbered(number)
     return replace(
         model,
         encoder=model.encoder.pick(kept),
-        components=ComponentSet(tuple(map(moved, model.components))),
+        components=model.components.renumbered(number),
         basis=model.basis._replace(
-            terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms)
+            terms=terms
+            and tuple(t._replace(features=tuple(number[j] for j in t.features)) for t in terms)
         ),
         evidence=replace(evidence, calibration=calibration),
         remainder=model.remainder and model.remainder.pick(kept),

@@ -14,8 +14,8 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.boxes import LARGEST_ORDER, Boxes
-from tpnn.anova.components import Component, ComponentSet
-from tpnn.anova.measure import purify_tables
+from tpnn.anova.components import Component, ComponentSet, in_order
+from tpnn.anova.measure import interpolated, purify_tables
 from tpnn.anova.trees import TreeFeature, Trees, joined, recoded
 from tpnn.model.model import AnovaModel, beside_trees, changed, tables_by_component
 from tpnn.model.remainder import Remainder, measured
@@ -37,15 +37,12 @@ def lifted_tables(
     grids = {}
     for component, table in tables.items():
         target = [place_of[model.feature_names[feature]] for feature in component]
-        grid = np.pad(table, [(0, 2)] * len(component) + [(0, 0)])  # what fit has not seen is zero
+        grid = table
         for axis, (feature, place) in enumerate(zip(component, target, strict=True)):
             known, own = model.encoder.features[feature], model.axes(component)[axis]
             other = encoder.axes[len(component)][place]
             numbers = _own_nodes(known, own, encoder.features[place], other)
-            lower, fraction = own.locate(numbers)
-            fraction = fraction.reshape(-1, *[1] * (grid.ndim - axis - 1))
-            below, above = grid.take(lower, axis), grid.take(lower + 1, axis)
-            grid = below + fraction * (above - below)
+            grid = interpolated(grid, axis, own, numbers)
         order = np.argsort(target)
         grids[tuple(sorted(target))] = grid.transpose(*order, len(order))
     return grids
@@ -85,8 +82,7 @@ def regridded(model: AnovaModel, encoder: TableEncoder) -> AnovaModel:
     core = changed(
         model,
         encoder=encoder,
-        components=ComponentSet(tuple(pure)),
-        tables=tuple(pure[s] for s in ComponentSet(tuple(pure))),
+        **in_order(pure),
         intercepts=intercepts + moved,
         remainder=None,
     )
@@ -101,10 +97,8 @@ def lifted_remainder(model: AnovaModel, encoder: TableEncoder) -> Remainder | No
     rest, (trees,) = model.remainder, lifted_trees([model], encoder)
     if rest is None or trees is None:
         return None
-    tables = lifted_tables(model, rest.held, encoder)
-    components = ComponentSet(tuple(tables))
-    in_order = tuple(tables[s] for s in components)
-    return replace(rest, trees=trees, components=components, tables=in_order, worth=0.0)
+    held = in_order(lifted_tables(model, rest.held, encoder))
+    return replace(rest, trees=trees, worth=0.0, **held)
 
 
 LARGEST_NUMBER = float(np.finfo(np.float64).max)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.boxes import LARGEST_ORDER, Boxes
-from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.components import Component, ComponentSet, in_order
 from tpnn.anova.importance import variance
 from tpnn.anova.shapley import interaction_weights, share, value_weights
 from tpnn.anova.trees import Trees
@@ -82,8 +82,7 @@ class Remainder:
     @property
     def features(self) -> list[int]:
         """Features that the remainder depends on."""
-        held = zip(self.components, self.tables, strict=True)
-        of_tables = {j for component, table in held if table.any() for j in component}
+        of_tables = {j for s, table in self.held.items() if table.any() for j in s}
         return sorted({*self.trees.used, *of_tables})
 
     def refuse_steps(self, names: Sequence[str], features: Iterable[int], argument: str) -> None:
@@ -98,11 +97,8 @@ class Remainder:
     @property
     def sentence(self) -> str:
         """What leaving the remainder out would cost; empty if no held-out rows have said it."""
-        return (
-            ""
-            if self.worth == 0
-            else f"Without the remainder: held-out loss {100 * self.worth:+.1f} %."
-        )
+        words = f"Without the remainder: held-out loss {100 * self.worth:+.1f} %."
+        return words if self.worth else ""
 
     @property
     def held(self) -> dict[Component, FloatArray]:
@@ -136,10 +132,8 @@ class Remainder:
         self, intercepts: FloatArray, tables: Mapping[Component, FloatArray]
     ) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Subtract what intercepts (K,) and tables of a model hold of the trees."""
-        rest = dict(tables)
-        for component, held in zip(self.components, self.tables, strict=True):
-            rest[component] = rest.get(component, 0.0) - held
-        return intercepts - self.constants, rest
+        held = {s: tables.get(s, 0.0) - table for s, table in self.held.items()}
+        return intercepts - self.constants, {**tables, **held}
 
     def shapley(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Exact Shapley values of the remainder, (n_rows, n_features, n_outputs)."""
@@ -180,16 +174,9 @@ class Remainder:
     def pick(self, features: Sequence[int]) -> Remainder:
         """Keep some features only; the remainder must not depend on the others."""
         number = {feature: place for place, feature in enumerate(features)}
-
-        def moved(component: Component) -> Component:
-            return tuple(number[feature] for feature in component)
-
-        held = zip(self.components, self.tables, strict=True)
-        kept = {moved(s): table for s, table in held if number.keys() >= set(s)}
-        components = ComponentSet(tuple(kept))
-        tables = tuple(kept[s] for s in components)
-        trees = self.trees.pick(features)
-        return replace(self, trees=trees, components=components, tables=tables)
+        kept = {tuple(number[j] for j in s): table for s, table in self.held.items()
+                if number.keys() >= set(s)}  # fmt: skip
+        return replace(self, trees=self.trees.pick(features), **in_order(kept))
 
     @cached_property
     def boxes(self) -> Boxes:
@@ -261,7 +248,11 @@ def measured(
         return model
     if candidates is None:
         candidates = [tuple(map(names.index, each.features)) for each in remainder.largest]
-    axes, grids = sets or _read_sets(model, remainder, candidates)
+    if sets is None:
+        axes, known = axes_of_sets(model.encoder.axes), set(model.components)
+        wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
+        sets = axes, remainder.boxes.components(wanted, axes)[1]
+    axes, grids = sets
     parts = weighted_parts(model)
     unit = max(float(np.abs(values).max()) for _, values, _ in parts) or 1.0
     variances = [variance(values, masses, unit) for _, values, masses in parts]
@@ -276,12 +267,3 @@ def measured(
     largest = sorted(found, key=lambda each: -each.share)[:N_LARGEST]
     share = variances[-1] / total
     return replace(model, remainder=replace(remainder, share=share, largest=tuple(largest)))
-
-
-def _read_sets(
-    model: AnovaModel, remainder: Remainder, candidates: Iterable[Component]
-) -> tuple[Axes, dict[Component, FloatArray]]:
-    """Axes and grids of the first candidates that are no components of a model."""
-    known, axes = set(model.components), axes_of_sets(model.encoder.axes)
-    wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
-    return axes, remainder.boxes.components(wanted, axes)[1]

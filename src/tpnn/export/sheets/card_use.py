@@ -1,4 +1,4 @@
-"""What rows say about a score card: reasons, counts, cut-offs, balance, stability; and its files."""
+"""What rows say about a score card: reasons, counts, cut-offs, balance, stability; its files."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
+from tpnn.anova.measure import interpolated
 from tpnn.loss.links import LINKS
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
@@ -42,13 +43,9 @@ def values_at(model: AnovaModel, component: Component, numbers: Sequence[FloatAr
 
     Values are numbers as the encoder reads them: NaN is missing, inf an unseen level.
     """
-    table = model.tables[model.components.components.index(component)][..., 0]
-    grid = np.pad(table, [(0, 2)] * table.ndim)  # the null node, and a neighbour of it
+    grid = model.tables[model.components.components.index(component)][..., 0]
     for place, axis in enumerate(model.axes(component)):
-        lower, fraction = axis.locate(numbers[place])
-        shape = [-1 if other == place else 1 for other in range(grid.ndim)]
-        below, above = grid.take(lower, place), grid.take(lower + 1, place)
-        grid = below + fraction.reshape(shape) * (above - below)
+        grid = interpolated(grid, place, axis, numbers[place])
     return grid
 
 

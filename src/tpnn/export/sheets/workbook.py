@@ -15,7 +15,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import optional
-from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.components import Component, in_order
 from tpnn.export.sheets.looks import (
     EFFECTS,
     Curve,
@@ -229,8 +229,7 @@ def _without_zeros(model: AnovaModel) -> AnovaModel:
     places = [place for place, table in enumerate(model.tables) if table.any()]
     return changed(
         model,
-        components=ComponentSet(tuple(model.components.components[place] for place in places)),
-        tables=tuple(model.tables[place] for place in places),
+        **in_order({model.components.components[k]: model.tables[k] for k in places}),
         evidence=model.evidence.of_components(places),
     )
 

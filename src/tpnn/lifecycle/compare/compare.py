@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn.anova.components import ComponentSet
+from tpnn.anova.components import ComponentSet, in_order
 from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.anova.trees import joined
 from tpnn.explain.metrics.curves import score_words
@@ -437,10 +437,8 @@ def _change(old: Remainder | None, new: Remainder | None) -> Remainder | None:
         return None
     held = dict(zip(new.components, new.tables, strict=True))
     constants, tables = old.taken_from(new.constants, held)
-    components = ComponentSet(tuple(tables))
     trees = joined([new.trees, old.trees.scaled(np.full(len(constants), -1.0))])
-    moved = tuple(tables[component] for component in components)
-    return Remainder(trees, constants, components, moved, share=0.0, worth=0.0)
+    return Remainder(trees, constants, **in_order(tables), share=0.0, worth=0.0)
 
 
 def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
