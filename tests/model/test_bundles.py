@@ -54,7 +54,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 def test_the_sum_is_that_of_the_components(model: Any) -> None:
     X = odd_rows(500)
-    assert model._sum_predictor.bundles
+    assert model._beside_trees[1].bundles
     expected = model.intercept + model.component_scores(X).sum(1)
     np.testing.assert_allclose(model.raw_scores(X), expected, rtol=1e-12, atol=1e-13)
 
@@ -108,7 +108,7 @@ def test_few_features_and_many_nodes_are_not_bundled() -> None:
     X, y = np.column_stack([rng.normal(size=300), rng.integers(0, 2, 300)]), rng.normal(size=300)
     model = TPNNRegressor(n_bags=1, random_state=0, verbose=0).fit(X, y).model_
     assert not find_bundles(model.encoder.axes, list(model.components))
-    assert not model._sum_predictor.bundles
+    assert not model._beside_trees[1].bundles
 
 
 def test_levels_that_share_a_node_are_not_searched_one_by_one() -> None:

@@ -81,7 +81,7 @@ def scores_by_definition(model: AnovaModel, columns: list[np.ndarray], row: int)
 def test_all_ways_give_the_same_bits(order: int, n_outputs: int, all_compiled: None) -> None:
     model, X = messy_model(order, n_outputs), odd_rows(N_ROWS)
     many = model.raw_scores(X)
-    assert model._predictor._compiled is not None or model._sum_predictor.bundles
+    assert model._predictor._compiled is not None or model._beside_trees[1].bundles
     for n_rows in (1, 2, 12, 60, 1500, MIN_COMPILED_ROWS - 1):
         for start in (0, 3, 9) if n_rows < 60 else (0,):
             rows = slice(start, start + n_rows)

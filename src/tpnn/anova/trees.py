@@ -47,14 +47,16 @@ class TreeFeature(NamedTuple):
 
     def codes(self, x: FloatArray) -> Int32Array:
         """Code of each number as the encoder reads it: NaN is missing, inf an unseen level."""
-        missing, unseen = np.isnan(x), np.isinf(x)
+        finite = np.isfinite(x)
         codes: NDArray[Any]
         if self.groups is None:
             codes = np.searchsorted(self.ends, x, side="left")
         else:
-            codes = self.groups[np.where(missing | unseen, 0.0, x).astype(np.intp)]
-        codes = np.where(unseen, self.n_codes - 2, codes)
-        return np.where(missing, self.n_codes - 1, codes).astype(np.int32)
+            codes = self.groups[np.where(finite, x, 0.0).astype(np.intp)]
+        if not finite.all():
+            odd = np.where(np.isnan(x), self.n_codes - 1, self.n_codes - 2)
+            codes = np.where(finite, codes, odd)
+        return codes.astype(np.int32)
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,14 +114,20 @@ class Trees:
 
         Columns of features that the trees do not ask for may be empty.
         """
-        codes = {j: self.features[j].codes(columns[j]) for j in self.used}
+        codes = {j: self.features[j].codes(columns[j]) for j in self.by_feature}
         return self.coded_scores(codes, max(map(len, columns)))
 
     def coded_scores(self, codes: Codes, n_rows: int) -> FloatArray:
         """Sum of the trees on rows of codes, by feature, (n_rows, K)."""
-        scores = np.zeros((n_rows, self.values.shape[1]))
-        for part in self._parts:
-            scores += part._part_scores(codes, n_rows)
+        scores, parts = np.zeros((n_rows, self.values.shape[1])), self._parts
+        widest = max([len(part.roots) * scores.shape[1] for part in parts] + [len(self.asked)])
+        step = min(max(LARGEST_BLOCK // max(widest, 1), 1), ROWS_PER_BLOCK)
+        for start in range(0, n_rows, step):
+            some = slice(start, start + step)
+            here = {j: known[some] for j, known in codes.items()}
+            answers = self._answers(here, len(scores[some]))
+            for part in parts:
+                scores[some] += part._part_scores(answers, n_rows >= FEWEST_COMPILED_ROWS)
         return scores
 
     @cached_property
@@ -134,20 +142,14 @@ class Trees:
         parts = [replace(self, roots=self.roots[chosen]) for chosen in (is_few, ~is_few)]
         return [part for part in parts if len(part.roots)]
 
-    def _part_scores(self, codes: Codes, n_rows: int) -> FloatArray:
-        scores = np.zeros((n_rows, self.values.shape[1]))
-        widest = max(len(self.roots) * scores.shape[1], len(self.asked))
-        step = min(max(LARGEST_BLOCK // widest, 1), ROWS_PER_BLOCK)
-        loops = compiled_loops() if n_rows >= FEWEST_COMPILED_ROWS and not self.tables else None
-        for start in range(0, n_rows, step):
-            some = slice(start, start + step)
-            here = {j: known[some] for j, known in codes.items()}
-            answers = self._answers(here, len(scores[some]))
-            if loops is None:
-                scores[some] += _sum_in_order(self._values(answers))
-            else:
-                arrays = self.roots, self.questions, self.children, self.values
-                loops.add_scores(answers, *arrays, scores[some])
+    def _part_scores(self, answers: BoolArray, are_many: bool) -> FloatArray:
+        """Sum of these trees, given the answers (n_questions, n_rows), (n_rows, K)."""
+        loops = compiled_loops() if are_many and not self.tables else None
+        if loops is None:
+            return _sum_in_order(self._values(answers))
+        scores = np.zeros((answers.shape[1], self.values.shape[1]))
+        arrays = self.roots, self.questions, self.children, self.values
+        loops.add_scores(answers, *arrays, scores)
         return scores
 
     def _answers(self, codes: Codes, n_rows: int) -> BoolArray:

@@ -229,9 +229,11 @@ VALUES_PER_STEP = 16_384  # values that one call of NumPy computes, of as many t
 
 def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
     """Do the work on all rows, a slice at a time, in threads where there are several slices."""
-    tasks = [slice(*task) for task in split(n_rows, ROWS_PER_TASK)]
-    with Workers(1 if len(tasks) == 1 else None) as workers:
-        workers.map(work, tasks)
+    if n_rows <= ROWS_PER_TASK:
+        work(slice(0, n_rows))
+        return
+    with Workers(None) as workers:
+        workers.map(work, [slice(*task) for task in split(n_rows, ROWS_PER_TASK)])
 
 
 class Predictor:

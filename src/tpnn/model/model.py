@@ -223,11 +223,12 @@ class AnovaModel:
 
     def _raw(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Raw scores (n_outputs, n_rows), without an offset, of rows that are numbers already."""
-        raw = np.empty((len(self.intercepts), len(columns[0])))
-        raw[:] = self.intercepts[:, None]
-        self._sum_predictor.add(columns, raw)
+        intercepts, predictor = self._beside_trees
+        raw = np.empty((len(intercepts), len(columns[0])))
+        raw[:] = intercepts[:, None]
+        predictor.add(columns, raw)
         if self.remainder is not None:
-            raw += self.remainder.scores(self.encoder.axes, columns).T
+            raw += self.remainder.trees.scores(columns).T
         return raw
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
@@ -305,8 +306,12 @@ class AnovaModel:
         return some, np.array(limits).reshape(-1, 2).T
 
     @cached_property
-    def _sum_predictor(self) -> SumPredictor:
-        return SumPredictor(self.encoder.axes, tables_by_component(self), self._predictor)
+    def _beside_trees(self) -> tuple[FloatArray, SumPredictor]:
+        """Constants and a sum of tables that make raw scores together with the trees."""
+        (intercepts, tables), axes, plain = beside_trees(self), self.encoder.axes, self._predictor
+        if self.remainder is not None:
+            plain = Predictor(axes, flatten_tables(tables))
+        return intercepts, SumPredictor(axes, tables, plain)
 
     def identifiability_error(self) -> float:
         """Worst ``|mean along an axis|`` of any component, relative to its standard deviation.

@@ -296,14 +296,14 @@ def warn_of_far_rows(model: AnovaModel, table: Table) -> None:
         return
     if table.n_rows <= FEW_ROWS:
         block = np.array(columns).T
-        is_far = ((block < low) | (block > high)).any(0)
+        is_far = (block < low) | (block > high)
     else:
         least, most = np.array([(np.fmin.reduce(x), np.fmax.reduce(x)) for x in columns]).T
         is_far = (least < low) | (most > high)
     if not is_far.any():
         return
     found = []
-    for place in np.flatnonzero(is_far).tolist():
+    for place in np.flatnonzero(np.atleast_2d(is_far).any(0)).tolist():
         column = columns[place]
         n_far = int(((column < low[place]) | (column > high[place])).sum())
         found.append(f"{table.name(some[place])!r} ({n_far} of {table.n_rows} rows)")

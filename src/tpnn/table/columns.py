@@ -124,10 +124,11 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
     """
     if not _is_pandas(frame) or len(frame) > MAX_FEW_ROWS:
         return None
-    types = frame.dtypes.to_numpy()
-    if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
-        return None
     matrix: NDArray[Any] = frame.to_numpy()
+    if matrix.dtype.kind not in NUMBER_KINDS or matrix.shape[1] == 1:  # it may hide categories
+        types = frame.dtypes.to_numpy()  # which takes as long as all else here
+        if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
+            return None
     return None if is_rounded(matrix) else matrix
 
 
@@ -135,6 +136,8 @@ def column_labels(frame: Any) -> tuple[Any, ...]:
     """Labels of the columns of a data frame: strings or, in pandas, anything."""
     if isinstance(frame, Records | Columns | StoredColumns):
         return frame.columns
+    if _is_pandas(frame):
+        return tuple(frame.columns)
     import narwhals as nw
 
     is_arrow = nw.dependencies.is_pyarrow_table(frame)  # whose columns are not names

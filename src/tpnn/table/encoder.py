@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
@@ -241,7 +241,8 @@ class TableEncoder:
         return f"TableEncoder({self.n_features} features, orders {list(self.axes)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "axes": dict(self.axes)}
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return named | {"axes": dict(self.axes)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:  # read-only dicts cannot be pickled
         vars(self).update(state, axes=MappingProxyType(dict(state["axes"])))
@@ -382,7 +383,7 @@ class TableEncoder:
 
         A table that is used again is not warned about again.
         """
-        if table.is_finite and self._knows_every_number():
+        if table.is_finite and self._knows_every_number:
             return table.finite_columns()
         columns = [self.numbers(table, feature) for feature in range(self.n_features)]
         finest = self.axes[min(self.axes)]
@@ -401,6 +402,7 @@ class TableEncoder:
             warn(message)
         return columns
 
+    @cached_property
     def _knows_every_number(self) -> bool:
         """Whether all features are numbers, so that no finite one is new to them."""
         are_numbers = all(each.kind == NUMBER and not each.levels for each in self.features)
