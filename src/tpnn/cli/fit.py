@@ -50,8 +50,12 @@ def run_fit(options: argparse.Namespace) -> None:
     task = _task(options, rows.y)
     held_out = _held_out(rows.y, task, options.held_out, options.seed)
     scores = _held_out_scores(rows, held_out, task, options)
-    model = _told(_fit(rows, task, options), scores, options)
-    model.save(options.output)
+    model = _fit(rows, task, options)
+    assert model.provenance is not None
+    targets = tuple(name for name in (options.target, options.event) if name is not None)
+    known = {name: float(value) for name, value in scores.items() if np.isfinite(value)}
+    origin = replace(model.provenance, targets=targets, scores={**model.provenance.scores, **known})
+    replace(model, provenance=origin).save(options.output)
     result = {
         "task": task,
         "rows": len(rows.X),
@@ -62,19 +66,6 @@ def run_fit(options: argparse.Namespace) -> None:
     }
     screen = sys.stderr if is_stream(options.output) else sys.stdout
     print(json.dumps(result) if options.json else _words(result), file=screen)
-
-
-def _told(
-    model: tpnn.AnovaModel, scores: dict[str, float], options: argparse.Namespace
-) -> tpnn.AnovaModel:
-    """Model that knows the names of its targets, and the scores of the fit to some rows."""
-    assert model.provenance is not None
-    targets = tuple(name for name in (options.target, options.event) if name is not None)
-    known = dict(model.provenance.scores) | {
-        name: float(value) for name, value in scores.items() if np.isfinite(value)
-    }
-    provenance = replace(model.provenance, targets=targets, scores=known)
-    return replace(model, provenance=provenance)
 
 
 def _words(result: dict[str, Any]) -> str:

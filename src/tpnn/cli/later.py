@@ -32,10 +32,7 @@ def run_validate(options: argparse.Namespace) -> None:
     _print_frame(answer.scores)
     _print_frame(answer.slices, "Weak slices")
     _print_frame(answer.groups, "Groups")
-    if options.output is not None and Path(options.output).suffix == ".html":
-        answer.to_html(options.output)
-    elif options.output is not None:
-        answer.to_json(options.output)
+    _write(answer, options.output)
 
 
 def run_monitor(options: argparse.Namespace) -> None:
@@ -50,10 +47,15 @@ def run_monitor(options: argparse.Namespace) -> None:
     _print_frame(found.features.sort_values("psi", ascending=False), "Features")
     _print_frame(found.score, "Mean raw score")
     _print_frame(found.calibration, "Targets")
-    if options.output is not None and Path(options.output).suffix == ".html":
-        found.to_html(options.output)
-    elif options.output is not None:
-        write_file(options.output, json.dumps(found.to_dict(), default=str).encode())
+    _write(found, options.output)
+
+
+def _write(answer: Any, path: str | None) -> None:
+    """Write all of an answer as a page or as JSON."""
+    if path is not None and Path(path).suffix == ".html":
+        answer.to_html(path)
+    elif path is not None:
+        write_file(path, json.dumps(answer.to_dict(), indent=1, default=str).encode())
 
 
 def _print_frame(frame: pd.DataFrame, title: str = "") -> None:

@@ -193,7 +193,14 @@ def _lines(record: dict[str, Any]) -> list[str]:
     removed = [f"{' x '.join(names)} removed" for names in changed["removed"]]
     lost = [f"{name} loses its shape" for name in changed["shapes_lost"]]
     before, after = (", ".join(f"{x:.6g}" for x in values) for values in changed["intercept"])
-    merged = [line for part in edit.get("merge", ()) for line in _merged_lines(part)]
+    loss, merged = "unknown, no held-out rows were given", list[str]()
+    if effect is not None:
+        loss = f"{effect['before']:.6g} -> {effect['after']:.6g}"
+        loss += f" ({effect['loss']}, {effect['n_rows']} rows)"
+    for part in edit.get("merge", ()):  # the log of one of the models that were merged
+        share, edits = f"{part['share']:.1%} of the mean", part["edits"]
+        merged.append(f"{share}: {part['model']}, {counted(len(edits), 'edit')}")
+        merged += [f"   {line}" for inner in edits for line in _lines(inner)]
     return [
         *merged,
         f"{record['number']}. {edit_words(edit)}",
@@ -201,23 +208,9 @@ def _lines(record: dict[str, Any]) -> list[str]:
         f"   by: {record['by'] or EMPTY}, {record['when']}, tpnn {record['version']}",
         f"   changed: {', '.join([*sizes, *removed, *lost]) or 'the intercept alone'}",
         f"   intercept: {before} -> {after}",
-        f"   held-out loss: {_effect_words(effect)}",
+        f"   held-out loss: {loss}",
         f"   hash: {record['hash']}",
     ]
-
-
-def _merged_lines(part: dict[str, Any]) -> list[str]:
-    """Write the log of one of the models that were merged."""
-    edits = part["edits"]
-    title = f"{part['share']:.1%} of the mean: {part['model']}, {counted(len(edits), 'edit')}"
-    return [title, *(f"   {line}" for record in edits for line in _lines(record))]
-
-
-def _effect_words(effect: dict[str, Any] | None) -> str:
-    if effect is None:
-        return "unknown, no held-out rows were given"
-    words = f"{effect['before']:.6g} -> {effect['after']:.6g}"
-    return f"{words} ({effect['loss']}, {effect['n_rows']} rows)"
 
 
 def run_report(options: argparse.Namespace) -> None:

@@ -102,17 +102,15 @@ def plain(value: Any) -> Any:
         return [type(value).__name__, plain(value.get_params())]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return [type(value).__name__, getattr(value, "__qualname__", ""), *_code(value)]
-
-
-def _code(value: Any) -> list[Any]:
-    """Code of a function: all lambdas have the same name."""
+    named = [type(value).__name__, getattr(value, "__qualname__", "")]
     if not isinstance(value, FunctionType):
-        return []
+        return named
+    # and the code of a function: all lambdas have the same name
     constants = [one for one in value.__code__.co_consts if not isinstance(one, CodeType)]
     cells = [cell.cell_contents for cell in value.__closure__ or ()]
     numbers = [one for one in cells if not callable(one)]
-    return [value.__code__.co_code.hex(), plain([constants, value.__code__.co_names, numbers])]
+    code = value.__code__
+    return [*named, code.co_code.hex(), plain([constants, code.co_names, numbers])]
 
 
 def rows_digest(rows: RowSums, targets: Targets) -> str:

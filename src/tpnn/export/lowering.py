@@ -151,6 +151,9 @@ def lower(model: AnovaModel) -> Lowered:
     if rest is not None and asked:
         forest = Forest(rest.centred, {j: len(used) + i for i, j in enumerate(asked)})
         places += [_code_place(rest.trees.features[j], inputs, number_of[j]) for j in asked]
+    offset, column = None, encoder.offset_column
+    if column is not None:
+        offset = Offset(column.name or f"x{column.place}", column.is_exposure)
     return Lowered(
         inputs=inputs,
         places=tuple(places),
@@ -160,7 +163,7 @@ def lower(model: AnovaModel) -> Lowered:
         intercepts=model.intercepts,
         link=model.link.name,
         outputs=model.output_names,
-        offset=_offset(encoder),
+        offset=offset,
         needs_offset=model.has_offset and encoder.offset_column is None,
     )
 
@@ -240,13 +243,6 @@ def _grids(
         cells = np.concatenate([cells, np.zeros((beyond, table.shape[-1]))])
         grids.append(Grid(tuple(names[j] for j in component), numbers, strides, cells))
     return tuple(grids)
-
-
-def _offset(encoder: TableEncoder) -> Offset | None:
-    column = encoder.offset_column
-    if column is None:
-        return None
-    return Offset(f"x{column.place}" if column.name is None else column.name, column.is_exposure)
 
 
 TOLERANCE = 1e-12  # of a component's value, in units of the sum of all components' largest values

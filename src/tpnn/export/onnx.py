@@ -54,20 +54,6 @@ def result_names(lowered: Lowered, contributions: bool) -> list[str]:
     return [*means, RAW_SCORE, *(parts if contributions else [])]
 
 
-def write_results(
-    graph: Graph, lowered: Lowered, scores: Scores, classes: Sequence[Any], contributions: bool
-) -> list[Result]:
-    """Write predictions, raw scores and, if asked for, contributions."""
-    results = write_predictions(graph, lowered, scores, classes)
-    results.append(Result(RAW_SCORE, scores.raw, (lowered.n_outputs,)))
-    if contributions:
-        results.append(_contributions(graph, lowered, scores))
-        if scores.remainder is not None:
-            rest = without_refused(graph, scores.remainder, scores.refused)
-            results.append(Result(REMAINDER, rest, (lowered.n_outputs,)))
-    return results
-
-
 def write_predictions(
     graph: Graph, lowered: Lowered, scores: Scores, classes: Sequence[Any]
 ) -> list[Result]:
@@ -88,21 +74,15 @@ def _means(graph: Graph, lowered: Lowered, scores: Scores) -> str:
     if link == "softmax":
         return add("Softmax", raw, axis=1)
     if link == "logit":
-        second = _expit(graph, raw)
-        return add("Concat", add("Sub", np.array(1.0), second), second, axis=1)
+        one = np.array(1.0)  # a / (1 + e^-|f|) with a = 1 if f >= 0, else e^-|f|, cannot overflow
+        decay = add("Exp", add("Neg", add("Abs", raw)))
+        share = add("Where", add("Less", raw, np.array(0.0)), decay, one)
+        second = add("Div", share, add("Add", decay, one))
+        return add("Concat", add("Sub", one, second), second, axis=1)
     if link == "log":
         limit = np.array(LARGEST_SCORE)
         return add("Exp", add("Clip", raw, -limit, limit))
     return graph.add_sorted(raw, lowered.n_outputs) if link == "quantiles" else raw
-
-
-def _expit(graph: Graph, raw: str) -> str:
-    """Logistic function without overflow: a / (1 + e^-|f|), with a = 1 if f >= 0, else e^-|f|."""
-    one = np.array(1.0)
-    decay = graph.add("Exp", graph.add("Neg", graph.add("Abs", raw)))
-    is_below = graph.add("Less", raw, np.array(0.0))
-    share = graph.add("Where", is_below, decay, one)
-    return graph.add("Div", share, graph.add("Add", decay, one))
 
 
 def _labels(classes: Sequence[Any], n_classes: int) -> NDArray[Any]:
@@ -306,7 +286,13 @@ def to_onnx(model: AnovaModel, path: str | os.PathLike[str], contributions: bool
     graph = Graph([*names, *(entry.name for entry in entries)])
     columns = _columns(graph, lowered, [entry.name for entry in entries], missing_text)
     scores = write_scores(graph, lowered, columns)
-    results = write_results(graph, lowered, scores, model.classes, contributions)
+    results = write_predictions(graph, lowered, scores, model.classes)
+    results.append(Result(RAW_SCORE, scores.raw, (lowered.n_outputs,)))
+    if contributions:
+        results.append(_contributions(graph, lowered, scores))
+    if contributions and scores.remainder is not None:
+        rest = without_refused(graph, scores.remainder, scores.refused)
+        results.append(Result(REMAINDER, rest, (lowered.n_outputs,)))
     for result in results:
         graph.add("Identity", result.value, output=result.name)
     facts = {

@@ -275,7 +275,13 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     """
     frozen = [as_model(model) for model in models]
     check_alike(frozen)
-    shares = _relative_weights(weights, len(frozen))
+    masses = np.ones(len(frozen)) if weights is None else np.asarray(weights, np.float64)
+    if masses.shape != (len(frozen),) or not (np.isfinite(masses) & (masses > 0)).all():
+        raise ValueError(
+            f"weights: one positive number is needed for each of {len(frozen)} models, found "
+            f"{masses.tolist()}. Pass numbers of rows, or leave the argument out."
+        )
+    shares = list(masses / masses.sum())
     encoder = common_encoder([model.encoder for model in frozen], shares)
     pure = weighted_sum(frozen, shares, encoder)
     baseline = _mean_baseline([model.evidence.baseline for model in frozen], shares)
@@ -358,17 +364,6 @@ def weighted_sum(
         intercepts += weight * constants
     trees = sum_of_trees(list(zip(weights, lifted_trees(models, encoder), strict=True)))
     return purified(sum_of_grids(models[0], encoder, grids, intercepts, trees))
-
-
-def _relative_weights(weights: Sequence[float] | None, n_models: int) -> list[float]:
-    """Weights that sum to one."""
-    shares = np.ones(n_models) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (n_models,) or not (np.isfinite(shares) & (shares > 0)).all():
-        raise ValueError(
-            f"weights: one positive number is needed for each of {n_models} models, found "
-            f"{shares.tolist()}. Pass numbers of rows, or leave the argument out."
-        )
-    return list(shares / shares.sum())
 
 
 def _mean_baseline(

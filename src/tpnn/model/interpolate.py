@@ -174,8 +174,17 @@ class Locator:
         self.rows = np.array([self.features.index(feature) for feature in features], np.intp)
         self.groups = [axis.groups for axis in axes]
         self.inner = [axis.values[1:] for axis in axes]  # all nodes but the first
-        self.halves = np.concatenate([_padded(axis.values / 2) for axis in axes])
-        self.steps = np.concatenate([_half_steps(axis) for axis in axes])
+        # an axis without nodes gets one, which all its values lie on
+        halves = [axis.values / 2 if len(axis.values) else np.zeros(1) for axis in axes]
+        gaps = [np.diff(half, append=np.inf) for half in halves]  # half of the way to the next node
+        ordered = (axis.groups is None for axis in axes)
+        self.halves = np.concatenate(halves)
+        self.steps = np.concatenate(
+            [
+                np.where((gap > 0) & is_ordered, gap, np.inf)
+                for gap, is_ordered in zip(gaps, ordered, strict=True)
+            ]
+        )
         self.starts = _upright(np.cumsum([0, *(max(len(axis.values), 1) for axis in axes[:-1])]))
         self.firsts = _upright([axis.outer_nodes[0] for axis in axes])
         self.lasts = _upright([axis.outer_nodes[1] for axis in axes])
@@ -202,20 +211,6 @@ class Locator:
             lower = np.where(odd, np.where(missing, self.missing, self.unseen), lower)
             fraction[odd] = 0.0
         return lower, fraction
-
-
-def _padded(values: FloatArray) -> FloatArray:
-    """Values of the nodes of an axis; one without nodes gets one, which all its values lie on."""
-    return values if len(values) else np.zeros(1)
-
-
-def _half_steps(axis: Axis) -> FloatArray:
-    """Half of the distance from each node to the next, infinite where there is none."""
-    steps = np.full(max(len(axis.values), 1), np.inf)
-    if axis.groups is None and len(axis.values) > 1:
-        gaps = np.diff(axis.values / 2)
-        steps[: len(gaps)] = np.where(gaps > 0, gaps, np.inf)
-    return steps
 
 
 def _upright(values: Any) -> NDArray[Any]:

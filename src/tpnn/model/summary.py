@@ -198,10 +198,19 @@ def summarise(model: AnovaModel) -> Summary:
             )
         )
     lines.sort(key=lambda line: (line.order == 0, -line.importance))
-    notes = (*NOTES, *(() if model.evidence.tests else (NO_TESTS,)), *_remainder_note(model))
-    notes = (*notes, *_copies_note(model), *_range_note(model))
-    notes = (*notes, *(f"review of {name}: {words}." for name, words in review_words(model)))
-    return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
+    notes = [*NOTES, *([] if model.evidence.tests else [NO_TESTS])]
+    if model.remainder is not None:
+        what = "remainder: all that no component shows, many faint interactions together."
+        notes.append(f"{what} {model.remainder.sentence}".rstrip())
+    notes += [
+        f"copies: {', '.join(same[:-1])} and {same[-1]} say the same in all rows, so that each is "
+        "redundant given the others, with a p-value of 1. They share what they say; test() tests "
+        "them together."
+        for same in (model.evidence.tests and model.evidence.tests.copies) or ()
+    ]
+    notes += _range_note(model)
+    notes += [f"review of {name}: {words}." for name, words in review_words(model)]
+    return Summary(header=_header(model), lines=lines, shapes=shapes, notes=tuple(notes))
 
 
 def _tests(model: AnovaModel) -> list[ComponentTest]:
@@ -211,25 +220,6 @@ def _tests(model: AnovaModel) -> list[ComponentTest]:
     loss = math.nan if known is None else known.loss
     worth = 0.0 if model.remainder is None else model.remainder.worth
     return [*tests, ComponentTest(loss_without=loss + worth * abs(loss))]
-
-
-def _remainder_note(model: AnovaModel) -> tuple[str, ...]:
-    """Say what the remainder is, and what leaving it out would cost."""
-    if model.remainder is None:
-        return ()
-    what = "remainder: all that no component shows, many faint interactions together."
-    return (f"{what} {model.remainder.sentence}".rstrip(),)
-
-
-def _copies_note(model: AnovaModel) -> tuple[str, ...]:
-    """Say which features say the same in all rows of the fit."""
-    copies = () if model.evidence.tests is None else model.evidence.tests.copies or ()
-    words = (f"{', '.join(same[:-1])} and {same[-1]}" for same in copies)
-    return tuple(
-        f"copies: {each} say the same in all rows, so that each is redundant given the others, "
-        "with a p-value of 1. They share what they say; test() tests them together."
-        for each in words
-    )
 
 
 def _range_note(model: AnovaModel) -> tuple[str, ...]:
@@ -332,8 +322,10 @@ WRITTEN_BY_HAND = {
 
 def write_card(model: AnovaModel, path: str | os.PathLike[str] | None, title: str) -> str:
     """Model card as Markdown, written to a file if a path is given."""
+    front = f"library_name: tpnn\ntags: [tabular, interpretability]\nmodel_name: {title!r}"
+    asked = [f"## {name}\n\n{TO_WRITE} {what}" for name, what in WRITTEN_BY_HAND.items()]
     sections = [
-        _front(title), f"# {title}", _facts(model), *_asked(), "## Features", _features(model),
+        f"---\n{front}\n---", f"# {title}", _facts(model), *asked, "## Features", _features(model),
         "## Components", _components(model), "## Limits", _limits(model), "## How to load it",
         '```python\nimport tpnn\n\nserved = tpnn.load("model.tpnn")\nserved.predict(rows)\n```',
     ]  # fmt: skip
@@ -341,11 +333,6 @@ def write_card(model: AnovaModel, path: str | os.PathLike[str] | None, title: st
     if path is not None:
         write_file(path, text.encode())
     return text
-
-
-def _front(title: str) -> str:
-    """Header that hubs of models read."""
-    return f"---\nlibrary_name: tpnn\ntags: [tabular, interpretability]\nmodel_name: {title!r}\n---"
 
 
 def _facts(model: AnovaModel) -> str:
@@ -362,10 +349,6 @@ def _facts(model: AnovaModel) -> str:
     if model.edits is not None:
         facts["edits by hand"] = f"{len(model.edits.records)}, which `tpnn log` lists"
     return _table(("", ""), list(facts.items()))
-
-
-def _asked() -> list[str]:
-    return [f"## {name}\n\n{TO_WRITE} {what}" for name, what in WRITTEN_BY_HAND.items()]
 
 
 def _features(model: AnovaModel) -> str:

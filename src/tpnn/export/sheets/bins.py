@@ -144,7 +144,10 @@ def _labels(about: Feature, cuts: FloatArray, of_regular: IntArray) -> tuple[str
     words = _range_labels(about, cuts)[:n_regular]
     if about.levels:
         members = [np.flatnonzero(of_regular == band) for band in range(n_regular)]
-        words = [_joined([str(about.levels[i]) for i in levels]) for levels in members]
+        named = [[str(about.levels[i]) for i in levels[:MAX_LEVELS_NAMED]] for levels in members]
+        more = [max(len(levels) - MAX_LEVELS_NAMED, 0) for levels in members]
+        words = [" | ".join([*texts, *[f"{n} more"] * (n > 0)])
+                 for texts, n in zip(named, more, strict=True)]  # fmt: skip
     return (*words, MISSING_WORD, *[UNSEEN_WORD] * bool(about.levels))
 
 
@@ -290,12 +293,6 @@ def _range_labels(about: Feature, cuts: FloatArray) -> list[str]:
     ]
     inner = [f"{low} to < {high}" for low, high in pairwise(words)]
     return [f"< {words[0]}", *inner, f">= {words[-1]}"]
-
-
-def _joined(levels: Sequence[str]) -> str:
-    named = " | ".join(levels[:MAX_LEVELS_NAMED])
-    more = len(levels) - MAX_LEVELS_NAMED
-    return f"{named} | {more} more" if more > 0 else named
 
 
 ROUNDING = 1e-9  # of sums of masses

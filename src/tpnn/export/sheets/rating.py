@@ -396,15 +396,6 @@ def _losses(grouped: BandedModel, rows: Rows | None) -> pd.DataFrame:
         return pd_frame(lines, LOSSES)
     n_cells = sum(table.size for table in grouped.tables.values())
     frame = pd_frame([*lines, {"component": "(all)", "n_cells": n_cells}], LOSSES)
-    return frame.assign(deviance_lost=_lost_deviances(grouped, rows))
-
-
-def _objective(model: AnovaModel) -> Objective:
-    return LOG_LOSS if model.task.kind == "classes" else POISSON
-
-
-def _lost_deviances(grouped: BandedModel, rows: Rows) -> list[float]:
-    """Rise of the mean deviance by each component's bands, then by all of them."""
     objective = _objective(grouped.model)
     before = _mean_deviance(objective, rows.y, rows.raw)
     raws = [
@@ -412,7 +403,12 @@ def _lost_deviances(grouped: BandedModel, rows: Rows) -> list[float]:
         for k, (component, table) in enumerate(grouped.tables.items())
     ]
     raws.append(rows.raw_on(grouped))
-    return [_mean_deviance(objective, rows.y, raw) - before for raw in raws]
+    lost = [_mean_deviance(objective, rows.y, raw) - before for raw in raws]
+    return frame.assign(deviance_lost=lost)
+
+
+def _objective(model: AnovaModel) -> Objective:
+    return LOG_LOSS if model.task.kind == "classes" else POISSON
 
 
 def _mean_deviance(objective: Objective, y: FloatArray, raw: FloatArray) -> float:

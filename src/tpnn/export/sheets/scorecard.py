@@ -532,14 +532,13 @@ def _groups(tables: Tables) -> list[Tables]:
 def _maximised(tables: Tables, feature: int) -> tuple[Component, FloatArray]:
     """Sum of tables, maximised over one feature."""
     scope = tuple(sorted(_sizes(tables)))
-    total = reduce(np.add, [_aligned(component, table, scope) for component, table in tables])
+    aligned = (
+        table.reshape([dict(zip(s, table.shape, strict=True)).get(j, 1) for j in scope])
+        for s, table in tables
+    )
+    total = reduce(np.add, aligned)
     rest = tuple(j for j in scope if j != feature)
     return rest, total.max(scope.index(feature))
-
-
-def _aligned(component: Component, table: FloatArray, scope: Sequence[int]) -> FloatArray:
-    sizes = dict(zip(component, table.shape, strict=True))
-    return table.reshape([sizes.get(j, 1) for j in scope])
 
 
 def monotone_shift(

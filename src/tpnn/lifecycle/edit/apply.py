@@ -27,7 +27,14 @@ SMALLEST_GAP = 1e-9  # of ranks of neighbouring nodes, for smoothing
 def applied(model: AnovaModel, edit: Edit) -> AnovaModel:
     """Model after an edit, without a record of it."""
     if edit.operation == "without":
-        return _without(model, edit.component)
+        if edit.component not in model.components.components:
+            raise ValueError(
+                f"without: must be a component of the model, found "
+                f"{tuple(model.feature_names[j] for j in edit.component)!r}. It has "
+                f"{model.component_names[:10]!r}."
+            )
+        others = [s for s in model.components if s != edit.component]
+        return _after(restricted(model, others, model.remainder), set(), model)
     if edit.operation == "shape":
         names = model.feature_names
         shaped = constrain(model, {**model.shapes, names[edit.component[0]]: edit.value})
@@ -37,17 +44,6 @@ def applied(model: AnovaModel, edit: Edit) -> AnovaModel:
     table = (zeros | tables_by_component(finer))[edit.component]
     added = difference(table, finer.axes(edit.component), edit)
     return _after(*_plus(finer, edit.component, added), model)
-
-
-def _without(model: AnovaModel, component: Component) -> AnovaModel:
-    if component not in model.components.components:
-        raise ValueError(
-            f"without: must be a component of the model, found "
-            f"{tuple(model.feature_names[j] for j in component)!r}. It has "
-            f"{model.component_names[:10]!r}."
-        )
-    others = [s for s in model.components if s != component]
-    return _after(restricted(model, others, model.remainder), set(), model)
 
 
 def _refined_for(model: AnovaModel, edit: Edit) -> AnovaModel:
