@@ -224,7 +224,7 @@ VALUES_PER_STEP = 16_384  # values that one call of NumPy computes, of as many t
 
 def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
     """Do the work on all rows, a slice at a time, in threads where there are several slices."""
-    if n_rows <= ROWS_PER_TASK:
+    if 0 < n_rows <= ROWS_PER_TASK:
         work(slice(0, n_rows))
         return
     with Workers(None) as workers:
