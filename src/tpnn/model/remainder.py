@@ -249,9 +249,9 @@ def measured(
     if candidates is None:
         candidates = [tuple(map(names.index, each.features)) for each in remainder.largest]
     if sets is None:
-        axes, known = axes_of_sets(model.encoder.axes), set(model.components)
+        coarse, known = axes_of_sets(model.encoder.axes), set(model.components)
         wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
-        sets = axes, remainder.boxes.components(wanted, axes)[1]
+        sets = coarse, remainder.boxes.components(wanted, coarse)[1]
     axes, grids = sets
     parts = weighted_parts(model)
     unit = max(float(np.abs(values).max()) for _, values, _ in parts) or 1.0

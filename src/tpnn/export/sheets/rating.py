@@ -403,8 +403,8 @@ def _losses(grouped: BandedModel, rows: Rows | None) -> pd.DataFrame:
         for k, (component, table) in enumerate(grouped.tables.items())
     ]
     raws.append(rows.raw_on(grouped))
-    lost = [_mean_deviance(objective, rows.y, raw) - before for raw in raws]
-    return frame.assign(deviance_lost=lost)
+    rises = [_mean_deviance(objective, rows.y, raw) - before for raw in raws]
+    return frame.assign(deviance_lost=rises)
 
 
 def _objective(model: AnovaModel) -> Objective:
