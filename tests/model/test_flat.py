@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tpnn.model.interpolate import FlatTable, flatten_table, flatten_tables, stack_tables
+from tpnn.model.flat import FlatTable, flatten_table, flatten_tables, stack_tables
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 TABLES = SHAPES.flatmap(lambda shape: arrays(np.float64, shape, elements=st.floats(-9, 9)))

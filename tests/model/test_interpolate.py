@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.models import small_model
-from tpnn.model.interpolate import ROWS_PER_TASK, Predictor, flatten_tables, in_tasks
+from tpnn.model.flat import flatten_tables
+from tpnn.model.interpolate import ROWS_PER_TASK, Predictor, in_tasks
 from tpnn.model.model import tables_by_component
 
 ROWS = np.random.default_rng(1).normal(size=(30, 3))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.models import small_model
 from tpnn import TPNNRegressor
 from tpnn.model.bundles import MAX_ROWS_ONE_BY_ONE, Bundle
-from tpnn.model.interpolate import Predictor, flatten_tables
+from tpnn.model.flat import flatten_tables
+from tpnn.model.interpolate import Predictor
 from tpnn.model.interpolate_numba import CompiledCodes, CompiledTables
 from tpnn.table.axis import Axis
 

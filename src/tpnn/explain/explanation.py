@@ -24,7 +24,7 @@ from tpnn.explain.response import DIFFERENCE, NO_BANDS, RAW, feature_value, is_f
 from tpnn.explain.strip import strip
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
-from tpnn.model.interpolate import squeezed
+from tpnn.model.flat import squeezed
 from tpnn.model.model import AnovaModel, changed, column_scores, part_names, part_scores
 from tpnn.model.remainder import remainder_name, weighted_parts
 from tpnn.model.task import unit_of

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component
-from tpnn.model.interpolate import ACCOUNT, Predictor, flatten_tables, in_tasks
+from tpnn.model.flat import flatten_tables
+from tpnn.model.interpolate import ACCOUNT, Predictor, in_tasks
 from tpnn.table.axis import Axis
 from tpnn.table.table import NOMINAL
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array
 from tpnn._utils.compile import compiled, is_kept
 from tpnn.anova.components import Component
-from tpnn.model.interpolate import FlatTable, TableStack, flatten_tables, stack_tables
+from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
 from tpnn.table.axis import Axis
 
 N_BUCKETS = 1024

@@ -15,7 +15,8 @@ from tpnn._utils.rules import SHARE, check_parameters
 from tpnn.anova.components import Component, resolve_feature
 from tpnn.anova.measure import product_mean
 from tpnn.model.evidence import OF_CLASS, Calibration, Scale
-from tpnn.model.interpolate import Predictor, flatten_tables
+from tpnn.model.flat import flatten_tables
+from tpnn.model.interpolate import Predictor
 from tpnn.table.table import PERIODIC, Table
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from tpnn.model.check import check_model
 from tpnn.model.codec import LATER, Document, Label, encode
 from tpnn.model.edit_log import Record
 from tpnn.model.evidence import Baseline, Evidence, Provenance, map_arrays
-from tpnn.model.interpolate import Predictor, flatten_tables, squeezed
+from tpnn.model.flat import flatten_tables, squeezed
+from tpnn.model.interpolate import Predictor
 from tpnn.model.remainder import Remainder, measured, remainder_name
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task

@@ -21,7 +21,8 @@ from tpnn.anova.components import Component, ComponentSet, in_order
 from tpnn.anova.importance import variance
 from tpnn.anova.shapley import interaction_weights, share, value_weights
 from tpnn.anova.trees import Trees
-from tpnn.model.interpolate import Predictor, flatten_tables
+from tpnn.model.flat import flatten_tables
+from tpnn.model.interpolate import Predictor
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:

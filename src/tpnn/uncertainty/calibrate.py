@@ -11,7 +11,7 @@ from tpnn._utils.arrays import BoolArray, CodeArray, Float32Array, FloatArray, I
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import OF_CLASS, Calibration, GroupScores, Scale
-from tpnn.model.interpolate import FlatTable, flatten_table
+from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.model.task import unit_of
 from tpnn.solvers.problem.problem import Problem

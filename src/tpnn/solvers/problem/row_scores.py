@@ -16,7 +16,8 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.threads import Workers, split
 from tpnn.anova.components import Component, canonical
 from tpnn.anova.trees import Trees
-from tpnn.model.interpolate import FlatTable, Predictor, flatten_tables
+from tpnn.model.flat import FlatTable, flatten_tables
+from tpnn.model.interpolate import Predictor
 from tpnn.model.model import AnovaModel, beside_trees
 from tpnn.model.task import both_classes
 from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, BaseModel, Problem
