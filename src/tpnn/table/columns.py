@@ -124,11 +124,11 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
     """
     if not _is_pandas(frame) or len(frame) > MAX_FEW_ROWS:
         return None
+    manager = getattr(frame, "_mgr", None)  # to make dtypes, a series, takes long
+    types = manager.get_dtypes() if hasattr(manager, "get_dtypes") else frame.dtypes.to_numpy()
+    if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
+        return None
     matrix: NDArray[Any] = frame.to_numpy()
-    if matrix.dtype.kind not in NUMBER_KINDS or matrix.shape[1] == 1:  # it may hide categories
-        types = frame.dtypes.to_numpy()  # which takes as long as all else here
-        if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
-            return None
     return None if is_rounded(matrix) else matrix
 
 
