@@ -124,7 +124,7 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
     """
     if not _is_pandas(frame) or len(frame) > MAX_FEW_ROWS:
         return None
-    manager = getattr(frame, "_mgr", None)  # to make dtypes, a series, takes long
+    manager: Any = getattr(frame, "_mgr", None)  # to make dtypes, a series, takes long
     types = manager.get_dtypes() if hasattr(manager, "get_dtypes") else frame.dtypes.to_numpy()
     if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
         return None
