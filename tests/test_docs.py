@@ -52,7 +52,7 @@ RECORDS = (  # what methods return
     "explain.component_table.ComponentTable",
     "explain.contributions.Reason",
     "explain.concurvity.Concurvity",
-    "explain.contrast.Contrast",
+    "explain.contributions.Contrast",
     "explain.explanation.SobolIndices",
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
