@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tpnn
 from tests.conftest import QUICK
 from tests.solvers.cluster.tables import assert_same, write_table
 from tpnn import TPNNClassifier, TPNNRegressor, distributed
@@ -60,10 +62,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_table(tmp_path_factory.mktemp("table"))
 
 
-def test_two_classes_by_one_worker(files: str, tmp_path: Path) -> None:
+def test_two_classes_by_the_script(files: str, tmp_path: Path, monkeypatch: Any) -> None:
+    place = Path(__file__).parents[3] / "contrib" / "cluster" / "fit.py"
+    about = spec_from_file_location("fit", place)
+    assert about is not None
+    assert about.loader is not None
+    script: Any = module_from_spec(about)
+    about.loader.exec_module(script)
+    monkeypatch.setattr(script, "MODEL", TPNNClassifier(**SETTINGS))
+    output = str(tmp_path / "model.tpnn")
+    arguments = [files, "label", str(tmp_path / "run"), "--workers", "1", "--output", output]
+    monkeypatch.setattr(sys, "argv", ["fit.py", *arguments])
+    script.main()
     expected = TPNNClassifier(**SETTINGS).fit(files, "label")
-    found = distributed.fit(TPNNClassifier(**SETTINGS), files, "label", storage=tmp_path, workers=1)
-    assert_same(found, expected)
+    for found, known in zip(tpnn.load(output).model_.tables, expected.model_.tables, strict=True):
+        assert (found == known).all()
 
 
 def test_numbers_with_weights_by_two_workers_of_which_one_is_lost(
