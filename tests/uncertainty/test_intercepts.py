@@ -181,6 +181,27 @@ def test_the_model_is_saved_and_exported_whole(rows: pd.DataFrame, tmp_path: Pat
     np.testing.assert_allclose(scores, expected[:, 1], atol=1e-12)
 
 
+def test_groups_without_a_finite_variance_stay_penalised() -> None:
+    X, y = balanced()
+    exact = pd.Series(y).groupby(X["group"]).transform("mean").to_numpy()
+    X = X.assign(x=np.random.default_rng(6).normal(size=len(X)))  # no copies of the table
+    with pytest.warns(UserWarning, match="a mixed model needs a likelihood with one maximum"):
+        model = fitted("squared_error", X, exact, random=["group"])
+    assert model.model_.evidence.random is None
+    np.testing.assert_allclose(model.predict(X), exact, rtol=0.01)
+
+
+def test_a_fit_does_not_start_with_groups_that_the_old_one_has_not_seen() -> None:
+    X, y = balanced()
+    old = fitted("squared_error", X, y, random=["group"]).model_
+    new = TPNNRegressor(random=["group"], **FAST)
+    with pytest.raises(ValueError, match=r"^start: column 'group' has new levels"):
+        new.fit(X.assign(group="new " + X["group"]), y, start=old)
+    again = new.fit(X, y, start=old).model_.evidence.random
+    assert again is not None
+    assert again[0].variance == pytest.approx(old.evidence.random[0].variance, rel=1e-3)
+
+
 @pytest.mark.parametrize("settings", [{"objective": "quantile"}, {"objective": "huber"}])
 def test_losses_without_a_likelihood_are_refused(settings: Any) -> None:
     X, y = balanced()
@@ -198,6 +219,9 @@ def test_bad_values_of_random_are_refused() -> None:
         TPNNRegressor(random="group")
     with pytest.raises(ValueError, match=r"^random: a feature that is random has no other shape"):
         TPNNRegressor(random=["group"], shapes={"group": "linear"})
+    days = X.assign(group=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(X)), "D"))
+    with pytest.raises(ValueError, match=r"^random: groups are levels, found dates in 'group'"):
+        TPNNRegressor(random=["group"], **FAST).fit(days, y)
     crossed = X.assign(x=np.arange(len(X)))
     with pytest.raises(ValueError, match=r"a random feature has no interactions, but 'group'"):
         TPNNRegressor(random=["group"], interactions=[("group", "x")]).fit(crossed, y)

@@ -473,6 +473,13 @@ def check_shape(
     """
     if shape == WRAPPED and encoder.features[index].kind == PERIODIC:
         return
+    if shape == RANDOM and levels:
+        if encoder.features[index].kind == NOMINAL or encoder.axes[1][index].is_empty:
+            return
+        raise ValueError(
+            f"random: groups are levels, found {encoder.features[index].kind}s in "
+            f"{encoder.feature_names[index]!r}. Pass them as text."
+        )
     if shape not in SHAPES:
         raise ValueError(
             f"{argument}: must be one of {', '.join(SHAPES)}, found {shape!r}. "

@@ -189,9 +189,9 @@ def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
     shapes = {j: WRAPPED for j, each in enumerate(encoder.features) if each.kind == PERIODIC}
     for feature, shape in resolve_features(settings.shapes, names, "shapes").items():
         if isinstance(shape, str):
-            if shape != RANDOM:
-                check_shape(encoder, feature, shape, "shapes", levels=True)
-            shapes[feature] = shape
+            check_shape(encoder, feature, shape, "shapes", levels=True)
+            if shape != RANDOM or not encoder.axes[1][feature].is_empty:
+                shapes[feature] = shape
     return shapes
 
 

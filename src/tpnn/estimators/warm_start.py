@@ -130,7 +130,8 @@ class WarmStart:
                     axes[order][place] = axes[order - 1][place].coarsened(few)
         by_order = {order: tuple(of_order) for order, of_order in axes.items()}
         encoder = replace(fresh, features=tuple(features), axes=by_order)
-        _check_values(encoder, table, places.values())
+        groups = [one.feature for one in self.model.evidence.random or ()]
+        _check_values(encoder, table, places.values(), groups)
         return encoder
 
     def on_nodes_of(self, problem: Problem) -> BaseModel:
@@ -238,13 +239,16 @@ def _kind(encoder: TableEncoder, feature: int) -> str | None:
     return f"{kind} of period {axis.values[-1]:g}" if kind == PERIODIC else kind
 
 
-def _check_values(encoder: TableEncoder, table: Table, places: Iterable[int]) -> None:
-    """Refuse levels and missing values that have no node."""
+def _check_values(
+    encoder: TableEncoder, table: Table, places: Iterable[int], groups: Sequence[str]
+) -> None:
+    """Refuse levels and missing values that have no node; new groups are no single group."""
     for place in places:
         axis, numbers = encoder.axes[min(encoder.axes)][place], encoder.numbers(table, place)
+        is_open = axis.has_unseen and encoder.feature_names[place] not in groups
         without_node = {
             ("is missing", "no missing values"): np.isnan(numbers) & (not axis.has_missing),
-            ("has new levels", "only other levels"): np.isinf(numbers) & (not axis.has_unseen),
+            ("has new levels", "only other levels"): np.isinf(numbers) & (not is_open),
         }
         for (new, old), rows in without_node.items():
             if rows.any():

@@ -27,7 +27,7 @@ from tpnn.uncertainty.deviance import expected_curvature, fixes_variance
 N_STEPS, N_HALVINGS = 50, 30
 CLOSE_ENOUGH = 1e-12  # fall of the loss in the last step, relative to the loss
 LARGEST_RATIO = 1e6  # of the variance of groups to the error of a group's mean, and its inverse
-TOLERANCE = 1e-4  # of logarithms of ratios
+TOLERANCE, NEAR_THE_END = 1e-4, 1.0  # of logarithms of ratios
 
 
 class Groups(NamedTuple):
@@ -104,6 +104,8 @@ class MixedRows:
             bounds=bounds, options={"xtol": TOLERANCE, "ftol": 1e-12},
         )  # fmt: skip
         logs = np.atleast_1d(np.asarray(found.x, np.float64))
+        if any(log > most - NEAR_THE_END for log, (_, most) in zip(logs, bounds, strict=True)):
+            raise np.linalg.LinAlgError("no finite variance")  # of groups without noise
         mode, p, p_values = self._mode(np.exp(logs)), self.X.shape[1], []
         for place, (least, _) in enumerate(bounds):
             without = np.where(np.arange(len(logs)) == place, least, logs)
