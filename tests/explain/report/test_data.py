@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,8 +138,8 @@ def test_warnings_are_those_of_concurvity() -> None:
     copies = np.column_stack([x, x, rng.normal(size=500)])
     for n_outputs in (1, 2):
         found = summary_of(random_model(3, 1, n_outputs=n_outputs), copies)["warnings"]
-        assert sorted(text.split(":")[0] for text in found) == ["x0", "x1"]
-        assert all("Read them together." in text for text in found)
+        assert sorted(text.split(":")[0] for text in found) == ["through x0", "through x1"]
+        assert all(re.fullmatch(r"through .+: .+ \(\d+ %\)", text) for text in found)
 
 
 @pytest.mark.parametrize(

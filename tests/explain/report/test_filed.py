@@ -88,7 +88,7 @@ def test_a_report_can_be_filed(task: str, driver: Any, tmp_path: Path) -> None:
     each = CLASSES if task == "several classes" else ("",)
     assert set(titles) == {f"{name}: {one}" if one else name for name in names for one in each}
     assert len(titles) == len(names) * len(each)
-    assert (about["Rows of the fit"], about["Rows of this report"]) == ("1234", str(N_ROWS))
+    assert (about["Rows of the fit"], about["Rows of this report"]) == ("1\u202f234", str(N_ROWS))
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", about["Written"])
     assert re.match(r"\d+\.\d+", about["tpnn"])
     driver.execute_script("dispatchEvent(new Event('afterprint'))")

@@ -111,7 +111,7 @@ def test_page_names_the_class(models: dict[str, AnovaModel], driver: Any, tmp_pa
     open_page(driver, tmp_path / "page.html")
     name = driver.find_element("id", "answer-name").get_property("textContent")
     assert name == "a rise: probability of True"
-    assert driver.find_element("id", "base").text.startswith("log-odds of True ")
+    assert driver.find_element("id", "base").text.startswith("log-odds of True: ")
 
 
 def shown_number(driver: Any) -> float:

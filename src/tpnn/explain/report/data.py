@@ -314,15 +314,10 @@ def _warnings(explanation: Explanation) -> list[str]:
 
 
 def _warning(members: Sequence[Concurvity]) -> str:
-    """Say which components one feature could imitate."""
-    if len(members) == 1:
-        return members[0].warning
-    shown = [f"{' x '.join(each.names)} ({100 * each.share:.0f} %)" for each in members[:N_NAMED]]
+    """Say which components one feature could imitate, and how much of each."""
+    shown = [f"{' × '.join(each.names)} ({100 * each.share:.0f} %)" for each in members[:N_NAMED]]
     rest = f" and {len(members) - N_NAMED} others" if len(members) > N_NAMED else ""
-    return (
-        f"On these rows {len(members)} components could be imitated by others, mostly through "
-        f"{members[0].closest}: {', '.join(shown)}{rest}. Read them together."
-    )
+    return f"through {members[0].closest}: {', '.join(shown)}{rest}"
 
 
 def shown_rows(explanation: Explanation) -> IntArray:

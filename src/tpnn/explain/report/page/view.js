@@ -420,7 +420,7 @@ class View {
   scores() {
     const {scores, scored, nRows} = this.data;
     const none = nRows ? "This report was written with rows, but without their targets." : "This report was written without held-out rows.";
-    const words = scored ? `Measured on the ${nRows} rows given with the report, beside the constant prediction that fits these rows best.` : none;
+    const words = scored ? `Measured on the ${written(nRows)} rows given with the report, beside the constant prediction that fits these rows best.` : none;
     byId("scores-note").textContent = words + " Scores are honest only for rows that the model was not fitted to.";
     const names = ["Score", "Model", "Best constant"];
     const rows = scores.map(([name, value, constant]) => make("tr", {}, make("th", {scope: "row", textContent: name}), ...[...scoreWords(value, constant), NO_NUMBER].slice(0, 2).map(textContent => make("td", {textContent}))));
@@ -439,20 +439,23 @@ class View {
     const wide = (...content) => Object.assign(block(...content), {className: "card wide"});
     const line = text => make("p", {textContent: text});
     const items = texts => { const list = make("ul"); fold(list, texts.map(text => make("li", {textContent: text}))); return list; };
+    const many = "On the rows given, other components could imitate these shares of an effect, mostly through the feature named. Read them together with it:";
+    const few = "On the rows given, the other components could imitate less than half of each component.";
+    const dependence = !nRows ? [line("Not measured, because this report was written without rows.")] : warnings.length ? [line(many), items(warnings)] : [line(few)];
     const blocks = [
       block("One decomposition", line(`The largest mean of any component along any of its features is ${error === null ? "not known" : error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
       block("Bands", line(this.data.hasBands ? "The band around a curve covers the true effect over 95 % of the data, on average. It is wide where rows are few or disagree." : "This model has no bands: it was saved before there were any, comes from another library, had a handful of rows, or its fit ran out of time.")),
       block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("None: with every feature the prediction may both rise and fall. Ask for a shape in the fit if one must hold.")),
       ...(remainder ? [block("The remainder", line(`${remainder.sentence} It holds all that no component shows, many faint interactions together, so it can be predicted with but not read.`.trim()))] : []),
       ...(quality.length ? [wide("Columns of the training table to look at", items(quality))] : []),
-      wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),
+      wide("Dependence between features", ...dependence),
     ];
     byId("trust-body").append(...blocks);
   }
 
   about() {
     const {written, version, fitRows, nRows, settings, features, edits} = this.data;
-    const facts = [["Written", written], ["tpnn", version], ["Rows of the fit", fitRows ?? "not known"], ["Rows of this report", nRows], ["Features", features.length]];
+    const facts = [["Written", written], ["tpnn", version], ["Rows of the fit", fitRows === null ? "not known" : column([fitRows])[0]], ["Rows of this report", column([nRows])[0]], ["Features", features.length]];
     const row = ([name, value]) => make("tr", {}, make("th", {scope: "row", textContent: name}), make("td", {textContent: value}));
     fold(byId("facts-table"), facts.map(row));
     byId("edits-block").hidden = !edits.length;
