@@ -53,9 +53,9 @@ def test_a_fit_needs_what_was_estimated(shape: Any, n_classes: int, settings: An
 
 
 def test_it_grows_with_rows_bags_outputs_and_orders() -> None:
-    X = np.zeros((20_000, 15))
+    X = np.zeros((20_000, 40))
     alone = estimate_memory(X, order=1)
-    assert alone < estimate_memory(np.zeros((40_000, 15)), order=1)
+    assert alone < estimate_memory(np.zeros((40_000, 40)), order=1)
     assert alone < estimate_memory(X, order=1, n_bags=16)
     assert alone < estimate_memory(X, order=2) < estimate_memory(X, order=2, interactions="all")
     assert estimate_memory(X, order=2, interactions=5) < estimate_memory(
