@@ -144,8 +144,9 @@ class Boxes:
 
         n_features, n_outputs = len(self.trees.features), self.trees.values.shape[1]
         by_shape: dict[tuple[int, ...], list[Component]] = {}
+        sizes = {order: [axis.n_nodes for axis in axes[order]] for order in {*map(len, wanted)}}
         for s in wanted:
-            by_shape.setdefault(tuple(axes[len(s)][j].n_nodes for j in s), []).append(s)
+            by_shape.setdefault(tuple(sizes[len(s)][j] for j in s), []).append(s)
         ordered = [s for group in by_shape.values() for s in group]
         keys = np.array([_key(s, n_features) for s in ordered], np.int64)
         strides = np.zeros((len(keys), LARGEST_ORDER), np.int64)
@@ -182,7 +183,15 @@ class Boxes:
             upright = [1] * cells.ndim
             upright[0], upright[d] = places.shape
             weights.append(np.stack([axes[j].weights for j in features]).reshape(upright))
-            cells = np.take_along_axis(np.cumsum(cells, d), places.reshape(upright), d)
+            steps = np.moveaxis(cells, d, 0)
+            for place in range(1, len(steps)):  # three times as fast as cumsum
+                steps[place] += steps[place - 1]
+            n_nodes, of_all = places.shape[1], [slice(None)] * cells.ndim
+            if (places == np.arange(n_nodes)).all():  # as they are, for nodes with an order
+                of_all[d] = slice(n_nodes)
+                cells = cells[tuple(of_all)]
+            else:
+                cells = np.take_along_axis(cells, places.reshape(upright), d)
             cells -= (cells * weights[-1]).sum(d, keepdims=True)
         return Stack(list(group), cells, weights)
 

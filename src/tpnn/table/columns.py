@@ -334,6 +334,8 @@ def without_zone(time: Any) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
+    if isinstance(value, str):  # most are, and the checks below take long
+        return False
     if value is None or type(value).__name__ == "NAType":
         return True
     return isinstance(value, Real | Decimal | date | timedelta) and bool(value != value)

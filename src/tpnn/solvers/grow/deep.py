@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -327,11 +327,14 @@ def as_trees(problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
     """Trees of each bag, whose questions are about values instead of codes."""
     axes, weights = problem.encoder.axes[1], problem.distinct.weights
     thresholds: dict[int, set[int]] = {j: set() for j in problem.features}
-    for bag in bags:
-        for column, cut in bag.questions:
-            j = int(bag.columns.features[column])
-            if not axes[j].is_nominal:
-                thresholds[j].add(_last_node(bag.columns.codes[column], axes[j], cut))
+    asked = {  # of features with an order, of which all bags have the same codes
+        (int(bag.columns.features[column]), cut): bag.columns.codes[column]
+        for bag in bags
+        for column, cut in bag.questions
+        if not axes[bag.columns.features[column]].is_nominal
+    }
+    for (j, cut), own in asked.items():
+        thresholds[j].add(_last_node(own, axes[j], cut))
     features, node_codes = list[TreeFeature](), list[IntArray]()
     for j, axis in enumerate(axes):
         codes, feature = _tree_feature(axis, sorted(thresholds[j]))
@@ -339,7 +342,11 @@ def as_trees(problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
         by_code = np.bincount(codes, masses, feature.n_codes)
         features.append(feature._replace(masses=by_code / by_code.sum()))
         node_codes.append(codes)
-    return [_bag_trees(problem, bag, features, node_codes) for bag in bags]
+    known = {
+        (j, cut): goes_right(features[j], node_codes[j], own > cut)
+        for (j, cut), own in asked.items()
+    }
+    return [_bag_trees(problem, bag, features, node_codes, known) for bag in bags]
 
 
 def _last_node(codes: CodeArray, axis: Axis, cut: int) -> int:
@@ -366,6 +373,7 @@ def _bag_trees(
     bag: DeepBag,
     features: Sequence[TreeFeature],
     node_codes: Sequence[IntArray],  # of each feature: code of each node
+    known: Mapping[tuple[int, int], NDArray[np.bool_]],  # which codes go right at a cut
 ) -> Trees:
     builder = TreeBuilder(features, problem.objective.n_outputs)
     parts = [unfold(tree.columns, tree.cuts) for tree in bag.trees]
@@ -376,7 +384,9 @@ def _bag_trees(
     for first in np.argsort(firsts):  # in the order in which the trees ask
         column, cut = divmod(int(keys[first]), MOST_CODES + 1)
         j = int(bag.columns.features[column])
-        right = goes_right(features[j], node_codes[j], bag.columns.codes[column] > cut)
+        right = known.get((j, cut))
+        if right is None:
+            right = goes_right(features[j], node_codes[j], bag.columns.codes[column] > cut)
         numbers[first] = builder.question(j, right)
     ends = np.cumsum([len(each) for each in steps])[:-1]
     questions = np.split(numbers[places], ends)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
@@ -47,10 +48,11 @@ def smoother(positions: FloatArray, width: float) -> FloatArray:
     array([[1., 0.], [0., 1.]])
     """
     middles = (positions[1:] + positions[:-1]) / 2
-    logits = np.clip((positions[:, None] - middles) / width, -500, 500)
-    steps = 1 / (1 + np.exp(-logits))
-    ones, zeros = np.ones((len(positions), 1)), np.zeros((len(positions), 1))
-    return np.hstack([ones, steps]) - np.hstack([steps, zeros])
+    steps = expit((positions[:, None] - middles) / width)
+    kernel = np.empty((len(positions), len(positions)))
+    kernel[:, 0], kernel[:, 1:] = 1.0, steps
+    kernel[:, :-1] -= steps
+    return kernel
 
 
 def choose_widths(
