@@ -154,10 +154,11 @@ def better(
     move: Move,
     limits: Limits,
 ) -> Solution:
-    """Move a solution towards its posterior means, order by order.
+    """Move a solution towards its posterior means, first as a whole, then order by order.
 
-    A bag moves towards the mean without the rows that it holds out. So these rows can say how far,
-    and stay held out for all that follows.
+    Where features depend on each other, what one order gains another loses, so that the move of one
+    alone leads nowhere. A bag moves towards the mean without the rows that it holds out. So these
+    rows can say how far, and stay held out for all that follows.
     """
     held_out = (problem.rows.validation > 0) & (problem.rows.training == 0)
     by_output = np.stack([model.left_out(held_out, limits) for model in models], -1)
@@ -169,9 +170,10 @@ def better(
         coefficients = span.deviations[:, None, None] * by_output[place]  # (k, n_bags, K)
         shift = centre(span.tables(coefficients - span.coefficients(grid)), span.weights)
         means[component] = table + shift.reshape(table.shape)
-    for order in sorted(set(map(len, means))):
+    orders = sorted(set(map(len, means)))
+    for together in [orders, *([order] for order in orders)][len(orders) == 1 :]:
         limits.check(PURPOSE)
-        some = {s: mean for s, mean in means.items() if len(s) == order}
+        some = {s: mean for s, mean in means.items() if len(s) in together}
         tables = zip(solution.components, solution.tables, strict=True)
         candidate = replace(solution, tables=[some.get(s, table) for s, table in tables])
         solution = move(_recentred(problem, candidate, solution), solution)
