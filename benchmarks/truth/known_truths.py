@@ -76,7 +76,7 @@ def of_terms(X: pd.DataFrame, terms: Sequence[Term], factor: float = 1.0) -> Any
         values = np.zeros(len(frame))
         for term in terms:
             if set(table.names) <= set(term.features):
-                values += _mean(term, nodes, X)
+                values += mean_of_term(term, nodes, X)
         grid = values.reshape(table.effect.shape)
         for axis, scale in enumerate(table.axes):
             grid = grid - np.expand_dims(np.tensordot(scale.weights, grid, (0, axis)), axis)
@@ -85,7 +85,7 @@ def of_terms(X: pd.DataFrame, terms: Sequence[Term], factor: float = 1.0) -> Any
     return truth
 
 
-def _mean(term: Term, nodes: dict[str, Any], X: pd.DataFrame) -> FloatArray:
+def mean_of_term(term: Term, nodes: dict[str, Any], X: pd.DataFrame) -> FloatArray:
     """Mean of a term over the marginals of its features that have no nodes here."""
     others = [name for name in term.features if name not in nodes]
     n_values = N_VALUES[len(others)]
