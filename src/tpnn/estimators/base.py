@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -25,7 +25,8 @@ from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.estimators.fit_record import FitRecord, provenance_of
 from tpnn.estimators.given_rows import GivenRows, first_table
-from tpnn.estimators.inputs import Settings, check_one_offset, prepare, read_start
+from tpnn.estimators.imputation import imputed
+from tpnn.estimators.inputs import FitInputs, Settings, check_one_offset, prepare, read_start
 from tpnn.estimators.parameters import parametrised, rules_of
 from tpnn.estimators.pipeline import Fitted, Solved, finished, refit, run, with_bands
 from tpnn.estimators.warm_start import FitPlan, WarmStart, check_start, unchanged, with_checkpoint
@@ -167,6 +168,13 @@ def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:
     if (held_out & first).any() and (held_out & ~first).any():
         return first, ~first
     return np.ones_like(first), np.ones_like(first)
+
+
+def _pilot(task: Task, progress: Any, inputs: FitInputs) -> Fitted:
+    """Fit that says how likely a target is with a value in place of a missing one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself warns
+        return run(FitPlan(inputs, GrowthStates()), task, progress, Stopwatch())
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -444,6 +452,14 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             inputs = prepare(given.tables, targets, Settings.of(parameters))
             seen = first_table(inputs.table)
             clock.lap("read")
+            if inputs.settings.missing == "impute":
+                if warm is not None:
+                    raise ValueError(
+                        'start: a fit with missing="impute" starts from nothing, found a model. '
+                        "Leave one of the two out."
+                    )
+                inputs = imputed(inputs, partial(_pilot, task, progress))
+                clock.lap("impute")
             plan, asked = FitPlan(inputs, GrowthStates()), parameters
             if warm is not None:
                 check_start(warm, task, inputs)

@@ -55,6 +55,7 @@ class Settings:
     shapes: Mapping[int | str, str | tuple[str, float]]
     nominal: Sequence[int | str]
     min_level_rows: int
+    missing: str  # "node" or "impute"
     offset: int | str | None
     exposure: int | str | None
     solver: Solver
@@ -71,7 +72,7 @@ class Settings:
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
-        nominal, min_level_rows = level_rules(parameters["categorical"])
+        nominal, min_level_rows, missing = level_rules(parameters["categorical"])
         check_exact(parameters)
         interactions = Interactions.read(parameters["interactions"], parameters["components"])
         solver = solver_of(parameters["solver"], parameters["device"])
@@ -84,6 +85,7 @@ class Settings:
             shapes=dict(parameters["shapes"] or {}),
             nominal=nominal,
             min_level_rows=min_level_rows,
+            missing=missing,
             solver=solver,
             seed=seed_from(parameters["random_state"]),
             **{"exposure": None, **{name: parameters[name] for name in unchanged}},
@@ -113,15 +115,16 @@ def _named(features: Any, names: Sequence[str]) -> Any:
     return names[features] if is_position else features
 
 
-def level_rules(categorical: Any) -> tuple[Sequence[int | str], int]:
-    """Features whose numbers are labels, and the rows below which levels share one node.
+def level_rules(categorical: Any) -> tuple[Sequence[int | str], int, str]:
+    """Features whose numbers are labels, rows below which levels share one node, missing values.
 
     >>> level_rules({"features": ["zip_code"], "min_rows": 20})
-    (['zip_code'], 20)
+    (['zip_code'], 20, 'node')
     """
     rules = categorical if isinstance(categorical, Mapping) else {"features": categorical}
     features = rules.get("features", "auto")
-    return () if isinstance(features, str) else features, rules.get("min_rows", 1)
+    nominal = () if isinstance(features, str) else features
+    return nominal, rules.get("min_rows", 1), rules.get("missing", "node")
 
 
 def check_exact(parameters: Mapping[str, Any]) -> None:

@@ -36,7 +36,8 @@ def _is_categorical(value: Any) -> bool:
     given = value if isinstance(value, Mapping) else {"features": value}
     features = given.get("features", "auto")
     are_features = one_of("auto")(features) or isinstance(features, list | tuple)
-    is_known = given.keys() <= {"features", "min_rows"}
+    is_known = given.keys() <= {"features", "min_rows", "missing"}
+    is_known &= one_of("node", "impute")(given.get("missing", "node"))
     return are_features and is_known and is_count(given.get("min_rows", 1))
 
 
@@ -199,14 +200,19 @@ PARAMETERS: dict[str, Parameter] = {
     "categorical": Parameter(
         Rule(
             '"auto", a list of names or indices of columns whose numbers are labels, or a dict '
-            'with such a value as "features" and a whole number of at least 1 as "min_rows"',
+            'with such a value as "features", a whole number of at least 1 as "min_rows", and '
+            '"node" or "impute" as "missing"',
             _is_categorical,
             ["zip_code"],
         ),
         '"auto", list of names or indices, or dict, default="auto"',
         """Columns whose numbers are labels without order. Strings and categories always are. A dict
         has "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one
-        node, where a row with an integer weight counts that many times.""",
+        node, where a row with an integer weight counts that many times. Its "missing" says what
+        missing values are: "node", the default, gives them an effect of their own; "impute" draws
+        them ten times from their distribution given all else, so that components and bands are
+        those of the complete table, and in ``predict`` they contribute 0. ``missing="impute"`` is
+        short for it.""",
     ),
     "offset": Parameter(
         Rule(f"{COLUMN_WORDS}; numbers themselves are passed to fit", _is_column, "log_exposure"),
@@ -417,9 +423,14 @@ def parametrised(estimator: Estimator) -> Estimator:
         if "monotone" in named:
             raise TypeError(f"monotone: is called shapes. Pass shapes={named['monotone']!r}.")
         short = named.pop("periodic", None), named.pop("random", None)
+        missing = named.pop("missing", None)
         constructor(self, *values, **named)
         if short != (None, None):
             self.shapes = with_short_forms(self.shapes, *short)
+        if missing is not None:
+            given = self.categorical
+            rules = given if isinstance(given, Mapping) else {"features": given}
+            self.categorical = {**rules, "missing": missing}
 
     made.__init__ = checked
     return estimator

@@ -31,7 +31,7 @@ from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
 from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, moved, tree_scores, with_remainder
-from tpnn.estimators.quality import quality_event
+from tpnn.estimators.quality import gaps_event, quality_event
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.remainder import measured
@@ -120,7 +120,7 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     problem = replace(build(inputs, encoder, task, shapes, base), states=plan.states)
     problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
-    looked = quality_event(problem, table, identifiers)
+    looked = [*quality_event(problem, table, identifiers), *gaps_event(problem)]
     clock.lap("build")
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solve = solve_deep if is_deep(settings, problem) else solve

@@ -24,7 +24,63 @@ from tpnn.table.table import NUMBER, Table
 NEARLY_EMPTY = 0.99  # share of missing values
 FEWEST_ROWS = 50  # from which on a number may be a row's name, and a column a leak
 LEAK, MOST_SAID = 0.99, 99.99  # share of the variance of the target; most that is said of it, in %
+FEWEST_GAPS, RELATED = 0.05, 0.3  # share of the rows, and correlation, from which gaps matter
+ROWS_OF_GAPS, MOST_INDICATORS, MOST_NAMED = 5_000, 5, 5
 MOST_ROWS = 50_000  # on which leaks are sought; rows are sorted by a random key
+
+
+def gaps_event(problem: Problem) -> list[Event]:
+    """Warn where effects that are read would be those of other columns with gaps."""
+    words = list(_related_gaps(problem))
+    if not words:
+        return []
+    more = f"; and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    warn(
+        f"X: missing values bias the effects of columns that depend on each other; found that "
+        f"{'; '.join(words[:MOST_NAMED])}{more}. Predictions are right. For effects of the "
+        'complete table pass missing="impute".'
+    )
+    return [Event(stage="table", note=text, seconds=0.0) for text in words]
+
+
+def _related_gaps(problem: Problem) -> Iterator[str]:
+    """Name columns with gaps, and the column to which each is most closely related.
+
+    Numbers count by their order, and levels by indicators of the most frequent ones.
+    """
+    codes, axes = problem.codes.by_order[1], problem.encoder.axes[1]
+    gaps = [j for j, axis in enumerate(axes) if axis.weights[axis.missing].sum() >= FEWEST_GAPS]
+    if not gaps or codes.shape[1] < FEWEST_ROWS or problem.base is not None:
+        return
+    columns, owners, seen = [], [], []
+    for j, axis in enumerate(axes):
+        here = codes[j, :ROWS_OF_GAPS].astype(np.float64)
+        present = ~np.isin(here, np.arange(axis.n_nodes)[axis.missing])
+        ranks = [here]
+        if axis.is_nominal:
+            frequent = np.argsort(-axis.weights[axis.regular], kind="stable")[:MOST_INDICATORS]
+            ranks = [(here == level).astype(np.float64) for level in frequent]
+        columns += [
+            np.where(present, x - x.mean(where=present), 0.0) for x in ranks if present.any()
+        ]
+        owners += [j] * (len(ranks) if present.any() else 0)
+        seen += [present.astype(np.float64)] * (len(ranks) if present.any() else 0)
+    x, m, owner = np.transpose(columns), np.transpose(seen), np.array(owners)
+    for j in gaps:
+        own = np.flatnonzero(owner == j)
+        counts, sums = m[:, own].T @ m, x[:, own].T @ m
+        others, squares = m[:, own].T @ x, (x[:, own] ** 2).T @ m
+        with np.errstate(all="ignore"):
+            products = x[:, own].T @ x - sums * others / counts
+            scale = (squares - sums**2 / counts) * (m[:, own].T @ x**2 - others**2 / counts)
+            related = np.where(counts >= FEWEST_ROWS, np.abs(products) / np.sqrt(scale), 0.0)
+        related = np.nan_to_num(related).max(0) * (owner != j)
+        if related.max(initial=0.0) >= RELATED:
+            names, share = problem.encoder.feature_names, axes[j].weights[axes[j].missing].sum()
+            yield (
+                f"{names[j]!r} is missing in {100 * share:.3g} % of the rows and has a correlation "
+                f"of {related.max():.2f} with {names[owner[related.argmax()]]!r}"
+            )
 
 
 def quality_event(problem: Problem, table: Table, identifiers: Sequence[int]) -> list[Event]:

@@ -76,7 +76,8 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         Parameters
         ----------
         X : DataFrame of pandas or polars, Arrow table, array (n_rows, n_features), or list of dicts
-            Columns of numbers, dates, strings or categories; missing values get their own node.
+            Columns of numbers, dates, strings or categories; missing values get their own node,
+            unless ``missing="impute"`` draws them.
             Also a table in files, which may be larger than memory: a Parquet file, a folder of
             them, a pattern such as ``"data/*.parquet"``, or a dataset of pyarrow.
         y : array of shape (n_rows,) or (n_rows, n_targets)

@@ -18,6 +18,7 @@ from tpnn.explain.metrics.hazards import breslow
 from tpnn.loss.lifetimes import checked_survival, joined, ranked
 from tpnn.loss.objectives import resolve
 from tpnn.loss.risk_sets import died
+from tpnn.model.model import part_scores
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.table.axis import read_only
@@ -118,10 +119,18 @@ class TPNNSurvival(SurvivalResults, PredictsSurvival, TPNNEstimator):
         evidence = self.model_.evidence
         baseline = evidence.baseline  # of a model that stays as it was
         if baseline is None:
-            seen = slice(rows.n_rows)
+            seen: Any = slice(rows.n_rows)
             known = None if offset is None else np.asarray(offset)[seen]
             of_rows = None if weights is None else weights[seen]
-            risks = self.predict(rows.tables[0], known)
+            fitted = getattr(self, "_fitted_", None)
+            drawn = None if fitted is None else fitted.kept.problem.targets
+            if fitted is None or drawn is None or drawn.draws is None:
+                risks = self.predict(rows.tables[0], known)
+            else:  # rows with gaps are those that were drawn
+                seen, of_rows = drawn.draws.rows, drawn.weights
+                columns = self.model_.encoder.columns(self._read(fitted.kept.problem.codes.table))
+                scores = part_scores(self.model_, columns).sum(1)
+                risks = self.model_.intercept + scores + drawn.offset
             baseline = breslow(objective, target[seen], risks, of_rows, strata)
             self.model_ = replace(self.model_, evidence=replace(evidence, baseline=baseline))
         self.event_times_ = read_only(baseline.times)

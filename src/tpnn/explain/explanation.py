@@ -146,7 +146,13 @@ class Explanation:
         return self.model.encoder.columns(self._given_rows())
 
     def component(self, component: Wanted) -> ComponentTable:
-        """Look up one component, by its feature or its features, names or indices."""
+        """Look up one component, by its feature or its features, names or indices.
+
+        Where a feature has a node for missing values, effects are those of what is known: of its
+        value, or of its being missing. Features that depend on it stand in for it where it is
+        missing. Fits with ``missing="impute"`` have no such node, and the effects of the complete
+        table.
+        """
         index = self.find(component)
         features = self.model.components.components[index]
         axes = self.model.axes(features)

@@ -320,6 +320,27 @@ class JoinedTable(Table):
         return Column(one.kind, values, tuple(numbers))
 
 
+class FilledTable(Table):
+    """Table with the columns of another one and other rows."""
+
+    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+        vars(self).update(vars(copy(table)))
+        vars(self).pop("is_finite", None)
+        self.n_rows, self._matrix = len(columns[0].values), None
+        self._labelled = self._as_levels = dict(enumerate(columns))
+
+    def with_column(self, feature: int, column: Column) -> FilledTable:
+        """Table with another column."""
+        columns = {**self._labelled, feature: column}
+        return FilledTable(self, [columns[j] for j in range(self.n_features)])
+
+    def _with_columns(self, places: Sequence[int], names: tuple[str, ...] | None) -> Table:
+        by_place = dict(zip(self._places, self._labelled.values(), strict=True))
+        table = super()._with_columns(places, names)
+        table._labelled = table._as_levels = {j: by_place[p] for j, p in enumerate(places)}
+        return table
+
+
 def read_column(raw: Any, name: str) -> Column:
     """Column of a data frame of any library, or of an array, as numbers.
 

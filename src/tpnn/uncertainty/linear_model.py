@@ -84,6 +84,9 @@ class Group:
     diagonal: FloatArray = field(default_factory=lambda: np.empty(0))  # (K,): D, prior precision
     covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))  # (G + D)^-1
     joint: Coefficients | None = None  # posterior of all of its coefficients
+    # (K, m): how far the means of m draws of what is missing are from their mean, in the unit of
+    # a root of their covariance
+    between: FloatArray | None = None
 
 
 class LinearModel:
@@ -160,6 +163,25 @@ class LinearModel:
             square[np.diag_indices_from(square)] += group.diagonal
             if group.joint is not None:
                 group.joint = replace(group.joint, robust=covariance @ square @ covariance)
+
+    def add_draws(self, draws: IntArray, count: int) -> None:
+        """Add to the covariances that of the posterior means of single draws, by Rubin's rules.
+
+        ``draws`` (n,) is the draw that a row belongs to, or -1. With m draws of covariance B,
+        S + (1 + 1 / m) B is the covariance. One step leads from the mean of all draws to that of
+        one: its rows differ little from all.
+        """
+        for group in self.groups:
+            own, steps = group.diagonal * self.beta[group.columns], []
+            for draw in range(count):
+                precision = self.precision * np.where(draws < 0, 1.0, count * (draws == draw))
+                right = _sums(group.design, self.residual, precision) - own
+                steps.append(group.covariance.times(right))
+            apart = np.transpose(steps) - np.mean(steps, axis=0)[:, None]
+            group.between = apart * np.sqrt((1 + 1 / count) / (count - 1))
+            if group.joint is not None and group.joint.robust is not None:
+                robust = group.joint.robust + group.between @ group.between.T
+                group.joint = replace(group.joint, robust=robust)
 
     def left_out(self, held_out: BoolArray, limits: Limits) -> FloatArray:
         """Posterior means (K, n_bags) without the rows (n, n_bags) that each bag holds out.
@@ -338,7 +360,10 @@ def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:
     squares = np.empty(n_rows)
     for low in range(0, n_rows, ROWS_PER_BLOCK):
         high = min(low + ROWS_PER_BLOCK, n_rows)
-        squares[low:high] = covariance.squares(design.block(low, high))
+        block = design.block(low, high)
+        squares[low:high] = covariance.squares(block)
+        if group.between is not None:
+            squares[low:high] += ((block @ group.between[columns]) ** 2).sum(1)
     return squares
 
 

@@ -288,9 +288,13 @@ def smooth_posteriors(
         scores = bags.offsets + np.column_stack(fits)
         if np.average(np.abs(scores - before), weights=precision) < NEGLIGIBLE_CHANGE:
             break
-    named = problem.distinct.groups if problem.distinct.are_named else None
+    draws, distinct = problem.targets.draws, problem.distinct
+    are_named = distinct.are_named if draws is None else draws.groups_are_given
+    named = distinct.groups if are_named else None
     for model, slope in zip(models, slopes.T, strict=True):
         model.add_robust(RowScores(slope, masses, named))
+        if draws is not None:
+            model.add_draws(draws.numbers[distinct.rows], draws.n_draws)
     return models
 
 

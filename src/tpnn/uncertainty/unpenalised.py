@@ -145,6 +145,15 @@ class LinearRows:
         _check_told_apart(found, usual)
         return np.asarray(found)
 
+    def between(self, beta: FloatArray, draws: IntArray, count: int) -> FloatArray:
+        """Covariance (k, k) by which draws (n,) of what is missing differ, by Rubin's rules."""
+        inverse, steps = np.linalg.inv(self.information(beta)), []
+        for draw in range(count):
+            shares = np.where(draws < 0, 1.0, count * (draws == draw))
+            alone = replace(self, masses=self.masses * shares[:, None])
+            steps.append(inverse @ alone._gradient(beta))
+        return np.asarray((1 + 1 / count) * np.atleast_2d(np.cov(steps, rowvar=False)))
+
     def _dispersion(self, beta: FloatArray) -> float:
         """Squared size of one error: Pearson's statistic where the loss fixes no variance."""
         if fixes_variance(self.objective):
@@ -355,7 +364,8 @@ def _solved(
     output: int,
 ) -> Likelihood:
     """Maximise the likelihood of one output, of which the scores (n, 1) of the rest are known."""
-    distinct, size = problem.distinct, X.shape[1]
+    distinct, size, draws = problem.distinct, X.shape[1], problem.targets.draws
+    are_named = distinct.are_named if draws is None else draws.groups_are_given
     counted = distinct.weights > 0
     y = problem.targets.y[distinct.rows][counted]
     ones = np.ones((int(counted.sum()), int(not objective.couples_rows)))
@@ -365,11 +375,14 @@ def _solved(
         known=known[counted],
         y=y if objective.n_outputs == 1 else y[:, output : output + 1],
         masses=distinct.weights[counted, None] * distinct.size,
-        groups=distinct.groups[counted] if distinct.are_named else None,
+        groups=distinct.groups[counted] if are_named else None,
     )
     beta = rows.fitted(limits)
+    covariance = rows.covariance(beta)
+    if draws is not None:
+        covariance += rows.between(beta, draws.numbers[distinct.rows][counted], draws.n_draws)
     constant = 0.0 if objective.couples_rows else float(beta[size])
-    return Likelihood(beta[:size], rows.covariance(beta)[:size, :size], constant)
+    return Likelihood(beta[:size], covariance[:size, :size], constant)
 
 
 def _with_effects(

@@ -138,10 +138,13 @@ class Problem:
         keys_of = partial(_keys, encoder, features)
         keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
-        merged_by = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
+        draws = () if targets.draws is None else (targets.draws.numbers,)
+        merged_by = table.shelf.keep(np.vstack([targets.y.T, all_offsets, *draws]))
         distinct = distinct_rows(
             keys, merged_by, targets.weights, targets.groups, table.shelf, targets.held_out
         )
+        if targets.draws is not None:
+            distinct = replace(distinct, size=targets.draws.size)
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
         y = softened(y, distinct.weights, distinct.size, objective)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,16 @@ LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
 FEW_ROWS = 30  # below which the classes of rows are not taken for certain
 
 
+class Draws(NamedTuple):
+    """Rows that stand for one row of the user, each with its own values where that has gaps."""
+
+    numbers: IntArray  # (n_rows,), of the draw; -1 for a row without gaps
+    rows: IntArray  # (n_rows,), place of the row that each stands for
+    n_draws: int
+    size: float  # rows that the user's table represents
+    groups_are_given: bool  # by the user; else a group is all draws of a row
+
+
 @dataclass(frozen=True)
 class Targets:
     """What the user passes besides the table: y (n_rows, T), weights, offset, groups (n_rows,)."""
@@ -43,6 +53,7 @@ class Targets:
     offset: FloatArray
     groups: IntArray | None = None
     held_out: FloatArray | None = None  # (n_rows,), mass of rows that no bag trains on
+    draws: Draws | None = None  # where gaps are filled
 
 
 @dataclass(frozen=True, kw_only=True)
