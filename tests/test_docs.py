@@ -54,6 +54,7 @@ RECORDS = (  # what methods return
     "explain.concurvity.Concurvity",
     "explain.contributions.Contrast",
     "explain.explanation.SobolIndices",
+    "explain.explanation.JointShare",
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
     "explain.report.writing.Report",

@@ -15,6 +15,7 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
+from tpnn.anova.importance import variance
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.loss.objectives import Objective
 from tpnn.model.edit_log import digest
@@ -230,7 +231,7 @@ def component_tests(
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):  # of squared huge numbers
         held_out = HeldOut(problem, solution).reported(problem, objective)
         losses = losses_without(held_out)
-        shares = imitated_shares(model, problem)
+        shares, dependence = on_rows(model, problem)
     lines, n_features = [], problem.encoder.n_features
     copies, names = copied_features(problem), problem.encoder.feature_names
     for component, share in zip(model.components, shares, strict=True):
@@ -248,7 +249,8 @@ def component_tests(
     shown = (tuple(names[j] for j in same if j in used) for same in copies)
     named = tuple(same for same in shown if len(same) > 1)
     loss = _finite(held_out.loss)
-    return ComponentTests(objective.name, loss, tuple(lines), copies=named or None)
+    copied = named or None
+    return ComponentTests(objective.name, loss, tuple(lines), copies=copied, dependence=dependence)
 
 
 def copied_features(problem: Problem) -> list[list[int]]:
@@ -297,8 +299,11 @@ def losses_without(held_out: HeldOut) -> dict[Component, tuple[float, float]]:
     return losses
 
 
-def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
-    """Concurvity of each component on training rows, the largest over the outputs."""
+def on_rows(model: AnovaModel, problem: Problem) -> tuple[list[float], float | None]:
+    """Concurvity of each component on training rows, the largest over the outputs; dependence.
+
+    The latter is the variance of the sum of components over the sum of their variances.
+    """
     used, codes = pruned(model), problem.codes.by_order[1]
     step = -(-codes.shape[1] // MAX_ROWS)
     columns = [
@@ -308,4 +313,15 @@ def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
     n_outputs = len(used.intercepts)
     scores = column_scores(used, columns).reshape(-1, len(used.components), n_outputs)
     by_output = [Imitation.of(used, columns, scores[..., k]) for k in range(n_outputs)]
-    return [max(one.share(index) for one in by_output) for index in range(len(used.components))]
+    shares = [max(one.share(index) for one in by_output) for index in range(len(used.components))]
+    masses = problem.distinct.masses[::step]
+    whole = scores.sum(1)
+    unit = max(float(np.abs(whole).max(initial=0.0)), LARGEST_NUMBER**-0.4)
+    mean = np.average(whole / unit, axis=0, weights=masses)
+    joint = float(np.average((whole / unit - mean) ** 2, axis=0, weights=masses).mean())
+    apart = [
+        variance(table, [axis.weights for axis in used.axes(component)], unit)
+        for component, table in zip(used.components, used.tables, strict=True)
+    ]
+    ratio = joint / sum(apart) if sum(apart) > 0 else np.inf
+    return shares, float(ratio) if np.isfinite(ratio) else None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import warn
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Event
@@ -48,39 +48,41 @@ def _related_gaps(problem: Problem) -> Iterator[str]:
 
     Numbers count by their order, and levels by indicators of the most frequent ones.
     """
-    codes, axes = problem.codes.by_order[1], problem.encoder.axes[1]
-    gaps = [j for j, axis in enumerate(axes) if axis.weights[axis.missing].sum() >= FEWEST_GAPS]
-    if not gaps or codes.shape[1] < FEWEST_ROWS or problem.base is not None:
+    codes, axes = problem.codes.by_order[1][:, :ROWS_OF_GAPS], problem.encoder.axes[1]
+    names, gaps = problem.encoder.feature_names, [axis.weights[axis.missing].sum() for axis in axes]
+    if max(gaps) < FEWEST_GAPS or codes.shape[1] < FEWEST_ROWS or problem.base is not None:
         return
-    columns, owners, seen = [], [], []
+    columns, masks, owners = list[FloatArray](), list[FloatArray](), list[int]()
     for j, axis in enumerate(axes):
-        here = codes[j, :ROWS_OF_GAPS].astype(np.float64)
+        here = codes[j].astype(np.float64)
         present = ~np.isin(here, np.arange(axis.n_nodes)[axis.missing])
-        ranks = [here]
+        numbers = [here]
         if axis.is_nominal:
             frequent = np.argsort(-axis.weights[axis.regular], kind="stable")[:MOST_INDICATORS]
-            ranks = [(here == level).astype(np.float64) for level in frequent]
-        columns += [
-            np.where(present, x - x.mean(where=present), 0.0) for x in ranks if present.any()
-        ]
-        owners += [j] * (len(ranks) if present.any() else 0)
-        seen += [present.astype(np.float64)] * (len(ranks) if present.any() else 0)
-    x, m, owner = np.transpose(columns), np.transpose(seen), np.array(owners)
-    for j in gaps:
-        own = np.flatnonzero(owner == j)
-        counts, sums = m[:, own].T @ m, x[:, own].T @ m
-        others, squares = m[:, own].T @ x, (x[:, own] ** 2).T @ m
-        with np.errstate(all="ignore"):
-            products = x[:, own].T @ x - sums * others / counts
-            scale = (squares - sums**2 / counts) * (m[:, own].T @ x**2 - others**2 / counts)
-            related = np.where(counts >= FEWEST_ROWS, np.abs(products) / np.sqrt(scale), 0.0)
-        related = np.nan_to_num(related).max(0) * (owner != j)
-        if related.max(initial=0.0) >= RELATED:
-            names, share = problem.encoder.feature_names, axes[j].weights[axes[j].missing].sum()
+            numbers = [(here == level).astype(np.float64) for level in frequent]
+        for x in numbers if present.any() else ():
+            columns.append(np.where(present, x - x.mean(where=present), 0.0))
+            masks.append(present.astype(np.float64))
+            owners.append(j)
+    x, mask, owner = np.transpose(columns), np.transpose(masks), np.array(owners)
+    for j in (j for j in set(owners) if gaps[j] >= FEWEST_GAPS):
+        related = _correlations(x, mask, np.flatnonzero(owner == j)) * (owner != j)
+        if related.max() >= RELATED:
             yield (
-                f"{names[j]!r} is missing in {100 * share:.3g} % of the rows and has a correlation "
-                f"of {related.max():.2f} with {names[owner[related.argmax()]]!r}"
+                f"{names[j]!r} is missing in {100 * gaps[j]:.3g} % of the rows and has a "
+                f"correlation of {related.max():.2f} with {names[owner[related.argmax()]]!r}"
             )
+
+
+def _correlations(x: FloatArray, mask: FloatArray, own: IntArray) -> FloatArray:
+    """Return the largest correlation of some columns of x (n, k) with each, where both are seen."""
+    one, seen = x[:, own], mask[:, own]
+    counts, sums, others = seen.T @ mask, one.T @ mask, seen.T @ x
+    with np.errstate(all="ignore"):
+        product = one.T @ x - sums * others / counts
+        squares = (one**2).T @ mask - sums**2 / counts, seen.T @ x**2 - others**2 / counts
+        found = np.abs(product) / np.sqrt(squares[0] * squares[1])
+    return np.asarray(np.where((counts >= FEWEST_ROWS) & (found <= 1.001), found, 0.0).max(0))
 
 
 def quality_event(problem: Problem, table: Table, identifiers: Sequence[int]) -> list[Event]:

@@ -20,6 +20,7 @@ from tpnn.explain import plots
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.contributions import Contrast, Reason, contrast_of, contributions, reasons
+from tpnn.explain.hierarchical import hierarchical
 from tpnn.explain.response import DIFFERENCE, NO_BANDS, RAW, feature_value, is_factor, reference_row
 from tpnn.explain.strip import strip
 from tpnn.loss.links import LINKS
@@ -51,11 +52,33 @@ class SobolIndices(NamedTuple):
         Share of all components that contain the feature.
     interaction : float
         Share of its interactions: ``total - main``.
+    covariance : float
+        Covariance of all components that contain the feature with the others, as a share of the
+        variance of f on the rows; NaN without rows, 0 where features are independent.
     """
 
     main: float
     total: float
     interaction: float
+    covariance: float = math.nan
+
+
+class JointShare(NamedTuple):
+    """What a component adds to the variance of f on rows, whose features may be dependent.
+
+    Parameters
+    ----------
+    variance : float
+        Its own variance on the rows over that of f: the structural part.
+    covariance : float
+        Its covariance with all other components over the variance of f: the correlative part.
+    share : float
+        Their sum. These shares add up to one.
+    """
+
+    variance: float
+    covariance: float
+    share: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +96,10 @@ class Explanation:
         The model to explain, fitted or loaded.
     rows : table, optional
         The rows to explain; anything that ``predict`` accepts.
+    hierarchical : bool, default=False
+        Whether components are those of the joint distribution of the rows: each is uncorrelated
+        there with all functions of fewer of its features (Hooker, 2007). They have the same sum,
+        and no bands; importance and variances are means over the rows.
 
     Examples
     --------
@@ -88,10 +115,13 @@ class Explanation:
 
     model: AnovaModel
     rows: Any = None
+    hierarchical: bool = False
 
     def __post_init__(self) -> None:
         if self.rows is not None:
             object.__setattr__(self, "rows", self.model.encoder.read(self.rows))
+        if self.hierarchical:
+            object.__setattr__(self, "model", hierarchical(self.model, self.columns))
 
     def __repr__(self) -> str:
         rows = "" if self.rows is None else f", {self.rows.n_rows} rows"
@@ -222,18 +252,43 @@ class Explanation:
         """Sobol indices of every feature, largest total first.
 
         The main index of j is the share of f_j, the total index the shares of all f_S with j in S.
-        The remainder has indices of its own, which those of its features leave out.
+        The remainder has indices of its own, which those of its features leave out. With rows, the
+        covariance of a feature says how far they are from those of dependent features.
         """
-        shares = self.sobol()
+        shares, parts = self.sobol(), None if self.rows is None else self._joint_parts()
         indices = {}
         for name in self.model.feature_names:
             main = shares.get((name,), 0.0)
             total = sum(share for names, share in shares.items() if name in names)
-            indices[name] = SobolIndices(main, total, total - main)
+            own = [name in names for names, _, _ in self._parts]
+            covariance = math.nan if parts is None else _covariance(parts, own)
+            indices[name] = SobolIndices(main, total, total - main, covariance)
         if self.model.remainder is not None:
             (name,) = remainder_name(self.model.feature_names)
-            indices[name] = SobolIndices(0.0, shares[name,], shares[name,])
+            own = [names == (name,) for names, _, _ in self._parts]
+            covariance = math.nan if parts is None else _covariance(parts, own)
+            indices[name] = SobolIndices(0.0, shares[name,], shares[name,], covariance)
         return dict(sorted(indices.items(), key=lambda item: -item[1].total))
+
+    def joint_shares(self) -> dict[Names, JointShare]:
+        """Shares of the variance of f on the rows, largest first, where features may be dependent.
+
+        With several outputs variances are summed over them. Shares may be negative.
+        """
+        parts, names = self._joint_parts(), [names for names, _, _ in self._parts]
+        whole = float((parts.sum(1) ** 2).sum()) or 1.0
+        shares = {}
+        for place, name in enumerate(names):
+            variance = float((parts[:, place] ** 2).sum()) / whole
+            covariance = _covariance(parts, [place == other for other in range(len(names))])
+            shares[name] = JointShare(variance, covariance, variance + covariance)
+        return dict(sorted(shares.items(), key=lambda item: -item[1].share))
+
+    def _joint_parts(self) -> FloatArray:
+        """Components and remainder on the rows, (n_rows, n_parts, n_outputs), centred."""
+        parts = part_scores(self.model, self.columns) / self._unit()
+        parts = parts.reshape(len(parts), len(self._parts), -1)
+        return np.asarray(parts - parts.mean(0))
 
     def sobol_intervals(self, level: float = LEVEL) -> dict[str | Names, tuple[float, float]]:
         """Intervals of the truth behind Sobol indices, from draws of the components' bands.
@@ -478,7 +533,13 @@ class Explanation:
 
     @cached_property
     def _parts(self) -> list[tuple[Names, FloatArray, list[FloatArray]]]:
-        return weighted_parts(self.model)
+        parts = weighted_parts(self.model)
+        if not self.hierarchical:
+            return parts
+        scores = part_scores(self.model, self.columns)  # (n, n_parts[, K])
+        even = np.full(len(scores), 1 / len(scores))
+        values = np.moveaxis(scores.reshape(len(scores), len(parts), -1), 1, 0)
+        return [(names, own, [even]) for (names, _, _), own in zip(parts, values, strict=True)]
 
     def _unit(self) -> float:
         """Power of two above all values of components: in this unit no square overflows."""
@@ -496,6 +557,12 @@ class Explanation:
             for names, values, masses in self._parts
         }
         return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _covariance(parts: FloatArray, own: Sequence[bool]) -> float:
+    """Covariance of some parts (n, n_parts, K) with all others, over the variance of their sum."""
+    some, whole = parts[:, np.array(own)].sum(1), parts.sum(1)
+    return float((some * (whole - some)).sum()) / (float((whole**2).sum()) or 1.0)
 
 
 def _shapley(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:

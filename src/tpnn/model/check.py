@@ -288,6 +288,8 @@ def _check_tests(model: AnovaModel, tests: ComponentTests) -> None:
     are_sets = all(1 < len(set(same)) == len(same) for same in tests.copies or ())
     are_sets = are_sets and all(names.issuperset(same) for same in tests.copies or ())
     _require(are_sets, "copies must be sets of features")
+    ratio = tests.dependence
+    _require(ratio is None or 0 <= ratio < math.inf, "the dependence must be a ratio of variances")
 
 
 def _check_random(model: AnovaModel, random: Sequence[RandomIntercepts]) -> None:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 
-def explain(model: AnovaModel, X: Any = None) -> Explanation:
-    """Explain the model as a whole or, given rows, on each of them."""
+def explain(model: AnovaModel, X: Any = None, hierarchical: bool = False) -> Explanation:
+    """Explain the model as a whole or, given rows, on each of them; see ``Explanation``."""
     from tpnn.explain.explanation import Explanation
 
-    return Explanation(model, X)
+    return Explanation(model, X, hierarchical)
 
 
 def report(

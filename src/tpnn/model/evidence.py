@@ -200,6 +200,9 @@ class ComponentTests(NamedTuple):
         Of the whole model on these rows; None for a loss without a likelihood, or with a remainder.
     copies : tuple of tuple of str, optional
         Features that say the same in all rows, as sets of names.
+    dependence : float, optional
+        Variance of the sum of the components on these rows, over the sum of their variances under
+        the product of the marginals: 1 where features are independent.
     """
 
     loss_name: str
@@ -207,6 +210,7 @@ class ComponentTests(NamedTuple):
     components: tuple[ComponentTest, ...]
     fit: FitStatistics | None = None
     copies: tuple[tuple[str, ...], ...] | None = None
+    dependence: float | None = None
 
 
 class RandomIntercepts(NamedTuple):

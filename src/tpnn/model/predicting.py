@@ -33,15 +33,17 @@ class Predicts:
     model_: AnovaModel
     _task: ClassVar[str]
 
-    def explain(self, X: Any = None) -> Explanation:
+    def explain(self, X: Any = None, hierarchical: bool = False) -> Explanation:
         """Explain the model as a whole or, given rows, on each of them.
 
+        With ``hierarchical=True`` components are those of the joint distribution of the rows, in
+        which features may depend on each other (Hooker, 2007), not of the product of the marginals.
         An offset of the rows is not a component, so the explanation leaves it out; a column that
         holds it may be missing from a table with names.
         """
         self._check_fitted()
         rows = None if X is None else self._read(X)
-        return self.model_.explain(rows)
+        return self.model_.explain(rows, hierarchical)
 
     def predict_batches(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield what ``predict`` returns for a table in files, for some thousand rows at a time.

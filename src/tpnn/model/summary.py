@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DIRECTIONS = ("increasing", "decreasing")
 SMALLEST_P_VALUE_SHOWN = 1e-3
 MOST_RANGES = 30  # of features, in a note
+LARGE_RATIO = 1.25  # of variances, or its inverse, from which a note tells it
 HEADINGS = (
     "component", "importance", "95 % interval", "share", "edf", "loss without", "p-value", "shape",
     "concurvity",
@@ -208,7 +209,7 @@ def summarise(model: AnovaModel) -> Summary:
         "them together."
         for same in (model.evidence.tests and model.evidence.tests.copies) or ()
     ]
-    notes += _range_note(model)
+    notes += [*_dependence_note(model), *_range_note(model)]
     notes += [f"review of {name}: {words}." for name, words in review_words(model)]
     return Summary(header=_header(model), lines=lines, shapes=shapes, notes=tuple(notes))
 
@@ -220,6 +221,18 @@ def _tests(model: AnovaModel) -> list[ComponentTest]:
     loss = math.nan if known is None else known.loss
     worth = 0.0 if model.remainder is None else model.remainder.worth
     return [*tests, ComponentTest(loss_without=loss + worth * abs(loss))]
+
+
+def _dependence_note(model: AnovaModel) -> tuple[str, ...]:
+    """Say where shares are far from those of the rows, whose features depend on each other."""
+    ratio = None if model.evidence.tests is None else model.evidence.tests.dependence
+    if ratio is None or 1 / LARGE_RATIO <= ratio <= LARGE_RATIO:
+        return ()
+    return (
+        "dependence: features depend on each other, so that over the rows the components together "
+        f"vary {ratio:.2g} times as much as the sum of their variances says. Shares are those of "
+        "independent features; explain(X).joint_shares() has those of rows, with covariances.",
+    )
 
 
 def _range_note(model: AnovaModel) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "features": _features(model),
         "components": _components(explanation, summary, widths),
         "remainder": summarise_remainder(explanation, shown, deviation),
-        "sobol": [[names.index(n), *shares] for n, shares in indices.items() if n in names],
+        "sobol": [[names.index(n), *index[:3]] for n, index in indices.items() if n in names],
         "shapes": list(summary.shapes.items()),
         "directions": MONOTONE,
         "table": {
