@@ -61,7 +61,8 @@ def main(n_samples: int) -> None:
         found: dict[str, list[Any]] = {}
         for seed in range(n_samples):
             X, gap, y, effects = drawn(cause, effect, seed)
-            gaps, quick = X.assign(a=X["a"].mask(gap)), {"order": order, "random_state": seed}
+            gaps = X.assign(a=X["a"].mask(gap))
+            quick: dict[str, Any] = {"order": order, "random_state": seed}
             fits = {
                 "complete table": TPNNRegressor(**quick).fit(X, y),
                 "a node": TPNNRegressor(**quick).fit(gaps, y),

@@ -15,7 +15,7 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
-from tpnn.anova.importance import variance
+from tpnn.anova.measure import product_mean
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.loss.objectives import Objective
 from tpnn.model.edit_log import digest
@@ -320,7 +320,7 @@ def on_rows(model: AnovaModel, problem: Problem) -> tuple[list[float], float | N
     mean = np.average(whole / unit, axis=0, weights=masses)
     joint = float(np.average((whole / unit - mean) ** 2, axis=0, weights=masses).mean())
     apart = [
-        variance(table, [axis.weights for axis in used.axes(component)], unit)
+        float(product_mean((table / unit) ** 2, [a.weights for a in used.axes(component)]).mean())
         for component, table in zip(used.components, used.tables, strict=True)
     ]
     ratio = joint / sum(apart) if sum(apart) > 0 else np.inf

@@ -22,6 +22,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn._utils.rules import is_count
+from tpnn.anova.shapes import RANDOM
 from tpnn.estimators.inputs import FitInputs
 from tpnn.estimators.pipeline import Fitted, encode
 from tpnn.model.model import AnovaModel, part_scores
@@ -166,6 +167,11 @@ def imputed(inputs: FitInputs, fit: Fit) -> FitInputs:
         raise ValueError(
             f'missing: "impute" needs one table in memory, found {found}. Pass X in memory and '
             "without X_val, or leave missing out."
+        )
+    if RANDOM in inputs.settings.shapes.values():
+        raise ValueError(
+            'missing: "impute" does not go with random intercepts, found random. Leave the feature '
+            "as levels, which are shrunk too, or leave missing out."
         )
     gaps = Gaps.of(inputs)
     if not gaps.are_missing:
