@@ -35,8 +35,10 @@ def drawn(cause: str, effect: str, seed: int) -> tuple[pd.DataFrame, Any, Any, d
     scores = rng.normal(size=(N_ROWS, 3))
     scores[:, 1] = CORRELATION * scores[:, 0] + np.sqrt(1 - CORRELATION**2) * scores[:, 1]
     X = pd.DataFrame(norm.cdf(scores), columns=list("abc"))
-    effects = {"a": EFFECTS[effect], "b": lambda u: 6 * (u - 0.5) ** 2, "c": lambda u: u}
-    y = sum(each(X[name]) for name, each in effects.items()) + NOISE * rng.normal(size=N_ROWS)
+    effects: dict[str, Effect] = {"a": EFFECTS[effect], "b": lambda u: 6 * (u - 0.5) ** 2}
+    effects["c"] = EFFECTS["line"]
+    f = np.sum([each(X[name].to_numpy()) for name, each in effects.items()], axis=0)
+    y = f + NOISE * rng.normal(size=N_ROWS)
     shares = {"chance": 0.5, "second feature": X["b"], "target": norm.cdf((y - y.mean()) / y.std())}
     return X, rng.random(N_ROWS) < 2 * SHARE * shares[cause], y, effects
 
