@@ -24,6 +24,7 @@ from tpnn.model.evidence import (
     ComponentTest,
     ComponentTests,
     Evidence,
+    RandomIntercepts,
     map_arrays,
 )
 from tpnn.model.model import changed
@@ -113,7 +114,10 @@ def test_terms_do_not_survive_finer_nodes() -> None:
 def test_changed_leaves_out_all_that_is_not_passed(part: str) -> None:
     model = with_bands(small_model(1))
     tests = ComponentTests("squared_error", 1.0, (ComponentTest(),) * 3)
-    model = with_evidence(model, tests=tests, calibration=Calibration(), baseline=BASELINE)
+    groups = (RandomIntercepts("x0", 1.0, 1.0, 4, np.ones(4)),)
+    model = with_evidence(
+        model, tests=tests, calibration=Calibration(), baseline=BASELINE, random=groups
+    )
     assert None not in vars(model.evidence).values()
     new = changed(model, intercepts=model.intercepts + 1)
     assert set(vars(new.evidence).values()) == {None}
