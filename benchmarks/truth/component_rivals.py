@@ -67,10 +67,10 @@ def points_of(column: pd.Series, order: int) -> Points:
     """Evenly spaced quantiles, or all levels with their shares."""
     if not pd.api.types.is_numeric_dtype(column):
         shares = column.value_counts(normalize=True).sort_index()
-        return Points(shares.index.to_numpy(), shares.to_numpy())
+        return Points(shares.index.to_numpy(), shares.to_numpy(np.float64))
     count = N_POINTS[order]
     values = np.quantile(column, (np.arange(count) + 0.5) / count)
-    return Points(values, np.full(count, 1 / count))
+    return Points(values, np.full(count, 1 / count, np.float64))
 
 
 def components_of(truth: Truth) -> list[Names]:
@@ -323,11 +323,11 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def ratio(found: Found, setting: str, kind: Kind, other: str) -> float:
-    """Error relative to that of another library."""
-    own, theirs = (
-        root_mean_square(found.get((setting, name), []), kind) for name in ("tpnn", other)
-    )
-    return own / theirs
+    """Error relative to that of another library, on the samples that both have."""
+    own, theirs = (found.get((setting, name), []) for name in ("tpnn", other))
+    both = {line["seed"] for line in own} & {line["seed"] for line in theirs}
+    ours, others = ([line for line in lines if line["seed"] in both] for lines in (own, theirs))
+    return root_mean_square(ours, kind) / root_mean_square(others, kind)
 
 
 def errors_table(found: Found, settings: Sequence[str]) -> str:
@@ -413,21 +413,25 @@ def bars(found: Found, settings: Sequence[str]) -> str:
     return markdown([["what", "bar", "found"], *cells])
 
 
-def page(lines: Iterable[Line], n_samples: str) -> str:
+def page(lines: Sequence[Line], n_samples: int) -> str:
     """Return the page."""
     found: Found = {}
     for line in lines:
         found.setdefault((line["setting"], line["library"]), []).append(line)
     settings = [s for s in SETTINGS if (s, "tpnn") in found]
-    whom = " and ".join(name for name in OTHERS if any(key[1] == name for key in found))
+    known = (
+        (name, len({line["seed"] for line in lines if line["library"] == name})) for name in OTHERS
+    )
+    whom = ", ".join(f"{name} ({count} of each)" for name, count in known if count)
     return f"""# Components beside other libraries
 
-Written by `python -m benchmarks.truth.component_rivals`: {n_samples} of each setting, fitted by
-{whom} as well, with the same main effects and pairs. Errors are root mean squares of
-distances from the truth, over all components that are not zero, on 50 quantiles of a feature and
-14 x 14 of a pair. So they are under the product of the marginals of the data. Means of ratios are
-geometric. mgcv has 20 functions for a feature, 10 of 300 rows, 40 of rough effects, and 6 x 6 for a
-pair; it knows products without a penalty. A dash: there is nothing to compare.
+Written by `python -m benchmarks.truth.component_rivals`. Samples of each setting: {n_samples}. On
+the same samples, with the same main effects and pairs: {whom}.
+Ratios are over the samples that both have. Errors are root mean squares of distances from the
+truth, over all components that are not zero, on 50 quantiles of a feature and 14 x 14 of a pair. So
+they are under the product of the marginals of the data. Means of ratios are geometric. mgcv has 20
+functions for a feature, 10 of 300 rows, 40 of rough effects, and 6 x 6 for a pair; it knows
+products without a penalty. A dash: there is nothing to compare.
 
 ## What must be reached
 {bars(found, settings)}
@@ -457,8 +461,7 @@ def main() -> None:
     cells = [(s, name, seed) for s in SETTINGS for name in there for seed in seeds]
     lines = complete("component_rivals", ("setting", "library", "seed"), cells, measure)
     kept = [line for line in lines if line["seed"] < given.samples]
-    counted = "one sample" if given.samples == 1 else f"{given.samples} samples"
-    PAGE.write_text(page(kept, counted))
+    PAGE.write_text(page(kept, given.samples))
 
 
 if __name__ == "__main__":
