@@ -67,7 +67,7 @@ def points_of(column: pd.Series, order: int) -> Points:
     """Evenly spaced quantiles, or all levels with their shares."""
     if not pd.api.types.is_numeric_dtype(column):
         shares = column.value_counts(normalize=True).sort_index()
-        return Points(shares.index.to_numpy(), shares.to_numpy(np.float64))
+        return Points(shares.index.to_numpy(), np.asarray(shares, np.float64))
     count = N_POINTS[order]
     values = np.quantile(column, (np.arange(count) + 0.5) / count)
     return Points(values, np.full(count, 1 / count, np.float64))
