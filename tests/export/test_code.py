@@ -379,7 +379,9 @@ def test_text_that_c_cannot_hold_is_refused(level: str) -> None:
 
 
 def test_an_unknown_language_is_refused() -> None:
-    with pytest.raises(ValueError, match="language: must be one of c, javascript, python, found"):
+    with pytest.raises(
+        ValueError, match="language: must be one of c, javascript, python, pmml, found"
+    ):
         model_of("regression").to_code("cobol")
 
 

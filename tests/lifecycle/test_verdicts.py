@@ -43,7 +43,9 @@ def test_a_comparison_says_whether_the_difference_is_clear(fitted: Any, tmp_path
     assert "would flip" not in back.verdict  # numbers decide nothing
     assert "flip" not in back.to_html(tmp_path / "page.html").path.read_text("utf-8").lower()
     decided = tpnn.compare({"old": model, "new": worse}, X, y, threshold=0.0)
-    assert decided.verdict.endswith(f"{len(decided.flips)} decisions of {len(y)} would flip.")
+    n_flips = len(decided.flips)
+    said = "1 decision" if n_flips == 1 else f"{n_flips} decisions"
+    assert decided.verdict.endswith(f" {said} of {len(y)} would flip.")
     assert "No targets were given" in tpnn.compare({"old": model, "new": worse}, X).verdict
 
 

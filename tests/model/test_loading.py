@@ -59,7 +59,7 @@ def test_a_regressor(rows: Any, tmp_path: Path, form: str) -> None:
     "labels", [np.array(["no", "yes"]), np.array([False, True]), np.array([3, 7, 9])]
 )
 def test_a_classifier(rows: Any, tmp_path: Path, form: str, labels: Any) -> None:
-    X, y = rows
+    X, y = rows[0][["a", "b"]], rows[1]
     ranks = np.searchsorted([0.0, 0.7][: len(labels) - 1], y)
     estimator = TPNNClassifier(**QUICK).fit(X, labels[ranks])
     model = loaded(estimator, tmp_path, form)

@@ -38,6 +38,7 @@ def test_columns_without_use_are_not_asked_for(
     assert model.model_.required_features == ("a", "d")
     assert model.n_features_in_ == 4
     model.model_.save(tmp_path / "saved")
+    assert list(load(tmp_path / "saved").feature_names_in_) == ["a", "d"]
     loaded = load(tmp_path / "saved").model_
     expected = model.predict(X)
     for table in (X, X[["d", "a"]], X.drop(columns="c").assign(e=1)):

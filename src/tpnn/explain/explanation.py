@@ -255,7 +255,8 @@ class Explanation:
         The remainder has indices of its own, which those of its features leave out. With rows, the
         covariance of a feature says how far they are from those of dependent features.
         """
-        shares, parts = self.sobol(), None if self.rows is None else self._joint_parts()
+        has_rows = self.rows is not None and self.rows.n_rows > 0
+        shares, parts = self.sobol(), self._joint_parts() if has_rows else None
         indices = {}
         for name in self.model.feature_names:
             main = shares.get((name,), 0.0)

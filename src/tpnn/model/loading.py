@@ -179,7 +179,7 @@ class LoadedModel(Predicts):
     n_features_in_ : int
         Number of columns that a table without names must have.
     feature_names_in_ : array of str
-        Names of the columns, where they have names; that of an offset is one of them.
+        Names of the columns that it uses, where they have names; that of an offset is one of them.
     """
 
     def __init__(self, model: AnovaModel) -> None:

@@ -30,7 +30,7 @@ def test_page_needs_no_network_and_keeps_texts_apart(
     assert links == []
     data = payload(tmp_path / "page.html")
     assert data["title"] == "<b>& 'title'"
-    assert [name for name, *_ in data["scores"]][:3] == ["squared_error", "R2", "RMSE"]
+    assert [name for name, *_ in data["scores"]][:3] == ["Squared error", "R2", "RMSE"]
     assert len(data["rows"]) == 200
     assert data["nRows"] == 500
 
