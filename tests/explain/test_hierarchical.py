@@ -11,6 +11,7 @@ import pytest
 
 from tests.models import random_model
 from tpnn import TPNNRegressor, purify
+from tpnn.explain.hierarchical import projected
 
 
 def dependent_rows(model: Any, n_rows: int = 4000, seed: int = 0) -> np.ndarray:
@@ -123,6 +124,53 @@ def test_indices_of_features_have_a_covariance_given_rows() -> None:
 def test_rows_are_needed() -> None:
     with pytest.raises(ValueError, match=r"^rows: this needs an explanation of rows"):
         random_model(2, 2).explain(hierarchical=True)
+
+
+def test_an_empty_table_has_no_joint_distribution() -> None:
+    model = random_model(2, 2)
+    nothing = model.explain(np.empty((0, 2)))
+    message = r"^X: at least one row is needed, found none"
+    with pytest.raises(ValueError, match=message):
+        nothing.joint_shares()
+    with pytest.raises(ValueError, match=message):
+        model.explain(np.empty((0, 2)), hierarchical=True)
+    for name, index in nothing.sobol_indices().items():  # needs no rows
+        assert np.isnan(index.covariance)
+        assert index[:3] == model.explain().sobol_indices()[name][:3]
+
+
+@pytest.mark.filterwarnings("ignore:X. levels or missing values that fit has not seen")
+def test_rows_whose_sum_would_change_are_refused() -> None:
+    model = random_model(2, 2, seed=1)
+    X = dependent_rows(model, 50)
+    X[3:5, 0] = np.nan
+    with pytest.raises(ValueError, match=r"^X: hierarchical .* in 2 of 50 rows, such as row 3\."):
+        model.explain(X, hierarchical=True)
+    known = ~np.isnan(X).any(axis=1)
+    values = model.explain(X[known], hierarchical=True).shap_values()
+    total = values.values.sum(1) + values.base_values
+    np.testing.assert_allclose(total, model.raw_scores(X[known]), atol=1e-9)
+
+
+def test_hierarchical_is_a_keyword_and_a_flag() -> None:
+    model = random_model(2, 2)
+    with pytest.raises(TypeError, match="positional"):
+        model.explain(None, True)  # type: ignore[misc]
+    with pytest.raises(ValueError, match=r"^hierarchical: must be True or False, found 'no'"):
+        model.explain(np.zeros((1, 2)), hierarchical="no")  # type: ignore[arg-type]
+
+
+def test_features_that_nearly_determine_each_other_are_told_apart() -> None:
+    size = 60
+    nodes = np.arange(size)
+    masses = np.exp(-0.5 * (np.subtract.outer(nodes, nodes) / 1.5) ** 2)
+    masses /= masses.sum()
+    table = np.random.default_rng(0).normal(size=(size, size, 1)) + nodes[:, None] / 10
+    rest, parts = projected(table, masses)
+    for axis in (0, 1):  # 2000 alternating projections leave far more
+        mean = (masses[..., None] * rest).sum(axis) / masses.sum(axis)[:, None]
+        assert np.abs(mean).max() < 1e-7
+    np.testing.assert_allclose(rest + parts[0][None] + parts[1][:, None], table, atol=1e-9)
 
 
 def test_the_summary_says_how_far_shares_are_from_those_of_the_rows() -> None:

@@ -248,6 +248,6 @@ def test_what_cannot_be_matched_is_refused() -> None:
         merge([up, down])
     with pytest.raises(ValueError, match="models: the list is empty"):
         merge([])
-    for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
+    for weights in ([1.0], [1.0, 0.0], [1.0, np.nan], ["a", "b"], [[1.0], [1.0, 2.0]]):
         with pytest.raises(ValueError, match="weights: one positive number is needed"):
             merge([numbers, numbers], weights)

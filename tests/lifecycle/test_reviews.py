@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import tpnn
 from tests.models import random_model
 from tpnn import TPNNRegressor
 from tpnn.lifecycle.edit import digest, review
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, restricted
+from tpnn.model.summary import write_card
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +79,36 @@ def test_a_file_whose_reviews_were_changed_is_refused(
         tpnn.load(tmp_path / "model.json")
 
 
+def test_estimators_and_loaded_models_are_reviewed_as_their_models_are(
+    fitted: AnovaModel, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    fitted.save(tmp_path / "model.tpnn")
+    estimator = TPNNRegressor(order=1, n_bags=2, random_state=0, bands=False).fit(rows, rows["up"])
+    for given in (tpnn.load(tmp_path / "model.tpnn"), estimator):
+        (record,) = review(given, "up", why="as in 2019").reviews or ()
+        assert record["model"] == digest(given.model_)
+
+
+def test_a_card_shows_a_review_on_one_line_without_tags(fitted: AnovaModel) -> None:
+    model = review(fitted, "up", why="one\n\n# two | <script>alert(1)</script>")
+    card = write_card(model, None, "Model card")
+    assert "review of up: one # two \\| \\<script>alert(1)\\</script>" in card
+
+
 def test_bad_reviews_are_refused(fitted: AnovaModel) -> None:
-    with pytest.raises(ValueError, match=r"^component: must be one of the model, found"):
+    with pytest.raises(ValueError, match=r"^component: must have at most 1 features"):
         review(fitted, ("up", "town"))
+    with pytest.raises(ValueError, match=r"^component: must be one of the model, found"):
+        review(restricted(fitted, [(0,)]), "town")
+    for named in (3.5, None, {"a": 1}):
+        with pytest.raises(ValueError, match=r"^component: must be a feature or a list"):
+            review(fitted, named)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^expected: must be text of at most .* found int"):
+        review(fitted, "up", expected=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^model: a fitted EBM, an AnovaModel"):
+        review(5, "up")
+    with pytest.raises(NotFittedError, match="is not fitted"):
+        review(TPNNRegressor(), "up")
     with pytest.raises(ValueError, match=r"^component: features must be names or indices"):
         review(fitted, "down")
     with pytest.raises(ValueError, match=r"^by: must be text of at most"):

@@ -10,17 +10,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import tpnn
 from tests.explain.report.browser import chromium
 from tests.explain.report.editing import PREDICTIONS, choose, explain_edit, fill
 from tests.notebook.conftest import SETUP
 from tpnn.explain.report.writing import PAGE, in_frame
+from tpnn.lifecycle.edit import widget
 from tpnn.lifecycle.edit.edit import replayed
 
 EQUAL = 1e-5
@@ -32,7 +35,9 @@ CELLS = (
 HOST = """<!doctype html><title>Notebook</title><div id="cell"></div><script type="module">
   const {default: {render}} = await import("data:text/javascript," + encodeURIComponent(%s));
   window.sent = [];
-  const model = {get: () => %s, set: (_, value) => sent.push(value), save_changes: () => {}};
+  window.state = {page: %s, error: ""}, window.listeners = {};
+  const model = {get: name => state[name], set: (_, value) => sent.push(value),
+                 save_changes: () => {}, on: (name, listener) => { listeners[name] = listener; }};
   render({model, el: document.getElementById("cell")});</script>"""
 
 
@@ -80,6 +85,10 @@ def test_the_frame_sends_its_edits(fitted: Any, driver: Any, tmp_path: Path) -> 
     driver.get((tmp_path / "host.html").as_uri())
     shown = edit_in_frame(driver)
     wait(driver, lambda d: d.execute_script("return sent.length && sent.at(-1).includes('Ada')"))
+    alert = driver.find_element("css selector", "p[role=alert]")
+    assert not alert.is_displayed()
+    driver.execute_script("state.error = 'refused <b>'; listeners['change:error']()")
+    assert alert.text == "refused <b>"
     assert len(driver.execute_script("return sent")) <= 3  # not each letter of a reason
     edits = json.loads(driver.execute_script("return sent.at(-1)"))
     edited = replayed(model.model_, edits, "the page")
@@ -90,19 +99,47 @@ def test_the_frame_sends_its_edits(fitted: Any, driver: Any, tmp_path: Path) -> 
 def test_edits_come_back_to_the_estimator(fitted: Any) -> None:
     pytest.importorskip("anywidget", reason="anywidget is not installed")
     model, X, y = fitted
-    widget = tpnn.editor(model, X, y)
-    assert model.edited_ is widget.edited_
+    shown = tpnn.editor(model, X, y)
+    assert model.edited_ is shown.edited_
     assert np.array_equal(model.edited_.predict(X), model.predict(X))
-    widget.edits = json.dumps([{"component": ["age"], "add": 2.0, "why": "a test"}])
+    shown.edits = json.dumps([{"component": ["age"], "add": 2.0, "why": "a test"}])
     assert np.allclose(model.edited_.predict(X), model.predict(X) + 2)
     (record,) = model.edited_.log()
     assert record["why"] == "a test"
     assert record["effect"]["after"] > record["effect"]["before"]
     alone = tpnn.editor(model.model_)
-    alone.edits = widget.edits
+    alone.edits = shown.edits
     assert np.array_equal(alone.edited_.predict(X), model.edited_.predict(X))
     model.fit(X, y)
     assert not hasattr(model, "edited_")  # of another fit
+
+
+def test_the_page_is_told_of_edits_that_python_refuses(
+    fitted: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    traitlets = pytest.importorskip("traitlets", reason="traitlets is not installed")
+    stand_in = SimpleNamespace(AnyWidget=traitlets.HasTraits)
+    monkeypatch.setitem(sys.modules, "anywidget", stand_in)
+    monkeypatch.setattr(widget, "_class", widget._class.__wrapped__)
+    model, X, _ = fitted
+    shown = tpnn.editor(model.model_)
+    shown.edits = json.dumps([{"component": ["age"], "add": 2.0}])
+    assert shown.error == ""
+    for refused in ('[{"component": ["zz"], "add": 1}]', "nope", "5", "[5]"):
+        shown.edits = refused
+        assert "edited_, which stays as it was" in shown.error
+        assert np.allclose(shown.edited_.predict(X), model.predict(X) + 2)
+    shown.edits = "[]"
+    assert shown.error == ""
+    assert np.array_equal(shown.edited_.predict(X), model.model_.predict(X))
+    model.model_.save(tmp_path / "model.tpnn")
+    loaded = tpnn.load(tmp_path / "model.tpnn")
+    assert tpnn.editor(loaded).edited_ is loaded.edited_
+    for wrong in (5, None, X):
+        with pytest.raises(TypeError, match=r"^model: a fitted EBM, an AnovaModel"):
+            tpnn.editor(wrong)
+    with pytest.raises(NotFittedError, match="is not fitted"):
+        tpnn.editor(tpnn.TPNNRegressor())
 
 
 def is_listening(port: int) -> bool:

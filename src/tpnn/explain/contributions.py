@@ -144,14 +144,16 @@ def node_shares(axes: Sequence[Axis], columns: Sequence[FloatArray]) -> FloatArr
     >>> node_shares([axis], [np.array([0.25, 1.0])])
     array([0.375, 0.625])
     """
-    shape, n_rows = tuple(axis.n_nodes for axis in axes), len(columns[0])
-    located = [axis.locate(column) for axis, column in zip(axes, columns, strict=True)]
-    shares = np.zeros(tuple(size + 2 for size in shape))
+    shape = tuple(axis.n_nodes + 2 for axis in axes)  # what fit has not seen is on node M
+    places = [axis.locate(column) for axis, column in zip(axes, columns, strict=True)]
+    shares = np.zeros(math.prod(shape))
     for corner in product((0, 1), repeat=len(axes)):
-        parts = [t if up else 1 - t for up, (_, t) in zip(corner, located, strict=True)]
-        nodes = tuple(low + up for up, (low, _) in zip(corner, located, strict=True))
-        np.add.at(shares, nodes, np.prod(parts, axis=0) / n_rows)
-    return shares[tuple(map(slice, shape))]
+        nodes = [lower + up for (lower, _), up in zip(places, corner, strict=True)]
+        parts = [f if up else 1 - f for (_, f), up in zip(places, corner, strict=True)]
+        numbers = np.ravel_multi_index(nodes, shape)
+        shares += np.bincount(numbers, np.prod(parts, axis=0), len(shares))
+    seen = tuple(slice(axis.n_nodes) for axis in axes)
+    return np.asarray(shares.reshape(shape)[seen] / max(len(columns[0]), 1))
 
 
 SMALLEST_STEP = 1e-300  # of values that are rounded

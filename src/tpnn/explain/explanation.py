@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
+from tpnn._utils.rules import FLAG, check_parameters
 from tpnn.anova.components import resolve_feature
 from tpnn.anova.importance import N_DRAWS, variance_draws
 from tpnn.anova.measure import product_mean
@@ -20,7 +21,7 @@ from tpnn.explain import plots
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.contributions import Contrast, Reason, contrast_of, contributions, reasons
-from tpnn.explain.hierarchical import hierarchical
+from tpnn.explain.hierarchical import check_any_row, hierarchical
 from tpnn.explain.response import DIFFERENCE, NO_BANDS, RAW, feature_value, is_factor, reference_row
 from tpnn.explain.strip import strip
 from tpnn.loss.links import LINKS
@@ -99,7 +100,8 @@ class Explanation:
     hierarchical : bool, default=False
         Whether components are those of the joint distribution of the rows: each is uncorrelated
         there with all functions of fewer of its features (Hooker, 2007). They have the same sum,
-        and no bands; importance and variances are means over the rows.
+        and no bands; importance and variances are means over the rows. Rows with values that fit
+        has not seen are refused.
 
     Examples
     --------
@@ -115,9 +117,10 @@ class Explanation:
 
     model: AnovaModel
     rows: Any = None
-    hierarchical: bool = False
+    hierarchical: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_parameters({"hierarchical": self.hierarchical}, {"hierarchical": FLAG})
         if self.rows is not None:
             object.__setattr__(self, "rows", self.model.encoder.read(self.rows))
         if self.hierarchical:
@@ -287,6 +290,7 @@ class Explanation:
 
     def _joint_parts(self) -> FloatArray:
         """Components and remainder on the rows, (n_rows, n_parts, n_outputs), centred."""
+        check_any_row(len(self.columns[0]))
         parts = part_scores(self.model, self.columns) / self._unit()
         parts = parts.reshape(len(parts), len(self._parts), -1)
         return np.asarray(parts - parts.mean(0))

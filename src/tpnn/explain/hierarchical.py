@@ -11,31 +11,34 @@ so that h, the projection of f_S, joins components of lower order. The sum stays
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import Component
 from tpnn.anova.measure import moved
+from tpnn.explain.contributions import node_shares
 from tpnn.model.model import AnovaModel, changed, tables_by_component
 from tpnn.table.axis import Axis
 
-MOST_SWEEPS, SMALLEST_STEP = 2000, 1e-10  # of projections, relative to the largest value
+SMALLEST_REST = 1e-10  # of a projection, on the average row, relative to the largest value
 
 
 def hierarchical(model: AnovaModel, columns: Sequence[FloatArray]) -> AnovaModel:
     """Model with the hierarchical components of rows, whose columns are numbers; a remainder stays.
 
-    Values that fit has not seen contribute 0, in these components too.
+    Where fit has not seen a value, f_S is 0, but what moves out of it need not be. So rows with
+    such values are refused: their sum would change.
     """
     components, axes = model.components.with_subsets(), model.encoder.axes
+    _check_rows(components, axes, columns)
     n_outputs = len(model.intercepts)
     tables = model.encoder.zeros(components, n_outputs) | tables_by_component(model)
     intercepts = model.intercepts.copy()
     for component in sorted(components, key=len, reverse=True):
         own = [axes[len(component)][j] for j in component]
-        masses = joint_masses(own, [columns[j] for j in component])
+        masses = node_shares(own, [columns[j] for j in component])
         tables[component], parts = projected(tables[component], masses)
         for axis, part in enumerate(parts):
             target = component[:axis] + component[axis + 1 :]
@@ -48,43 +51,71 @@ def hierarchical(model: AnovaModel, columns: Sequence[FloatArray]) -> AnovaModel
     return changed(model, components=components, tables=ordered, intercepts=intercepts)
 
 
-def joint_masses(axes: Sequence[Axis], columns: Sequence[FloatArray]) -> FloatArray:
-    """Share of the rows on each node, (M_1, ..., M_d); a row shares its mass linearly.
-
-    >>> axis = Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
-    >>> joint_masses([axis], [np.array([0.25, 1.0, np.nan])]) * 3
-    array([0.75, 1.25])
-    """
-    shape = tuple(axis.n_nodes + 2 for axis in axes)  # what fit has not seen is on node M
-    places = [axis.locate(column) for axis, column in zip(axes, columns, strict=True)]
-    masses = np.zeros(math.prod(shape))
-    for corner in product((0, 1), repeat=len(axes)):
-        nodes = [lower + up for (lower, _), up in zip(places, corner, strict=True)]
-        parts = [f if up else 1 - f for (_, f), up in zip(places, corner, strict=True)]
-        masses += np.bincount(
-            np.ravel_multi_index(nodes, shape), np.prod(parts, axis=0), len(masses)
+def _check_rows(
+    components: Iterable[Component],
+    axes: Mapping[int, Sequence[Axis]],
+    columns: Sequence[FloatArray],
+) -> None:
+    """Refuse no rows, and rows where components are 0, so that what moves would not cancel."""
+    n_rows = len(columns[0])
+    check_any_row(n_rows)
+    lost = np.zeros(n_rows, bool)
+    for component in components:
+        for j in component:
+            axis = axes[len(component)][j]
+            lost |= axis.locate(columns[j])[0] >= axis.n_nodes
+    if lost.any():
+        raise ValueError(
+            f"X: hierarchical components need values that the fit has seen, found gaps or levels "
+            f"that it has not in {lost.sum()} of {n_rows} rows, such as row {lost.argmax()}. Leave "
+            "these rows out, or call explain(X) without hierarchical."
         )
-    seen = tuple(slice(axis.n_nodes) for axis in axes)
-    return np.asarray(masses.reshape(shape)[seen] / len(columns[0]))
+
+
+def check_any_row(n_rows: int) -> None:
+    """Refuse an empty table, which has no joint distribution."""
+    if n_rows == 0:
+        raise ValueError("X: at least one row is needed, found none. Pass rows such as the fit's.")
 
 
 def projected(table: FloatArray, masses: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
     """Split a table (M_1, ..., M_d, K) by weighted least squares.
 
     Its projection is a sum of one function of all features but each, and the rest comes first.
-    Means along one axis after the other, which are exact projections, lead to it.
+    Exact projections along one axis after the other, and back, would lead to it, slowly where
+    features nearly determine each other. They are a symmetric operator, so conjugate gradients do.
     """
     weights, axes = masses[..., None], range(masses.ndim)
     sums = [weights.sum(axis, keepdims=True) for axis in axes]
-    parts = [np.zeros_like(table.sum(axis)) for axis in axes]
-    close_enough = SMALLEST_STEP * np.abs(table).max(initial=0.0)
-    for _ in range(MOST_SWEEPS):
-        step = 0.0
-        for axis, total in zip(axes, sums, strict=True):
-            means = (weights * table).sum(axis, keepdims=True)
-            means = np.divide(means, total, out=np.zeros_like(means), where=total > 0)
-            table, parts[axis] = table - means, parts[axis] + means.squeeze(axis)
-            step = max(step, float(np.abs(means).max(initial=0.0)))
-        if step <= close_enough:
+    shapes = [table.sum(axis, keepdims=True).shape for axis in axes]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+    unit = np.abs(table).max(initial=0.0) or 1.0  # in which no square overflows
+
+    def parts_of(vector: FloatArray) -> list[FloatArray]:
+        pieces = np.split(vector, ends)
+        return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+    def whole(vector: FloatArray) -> FloatArray:
+        return sum(parts_of(vector), np.zeros_like(table))
+
+    def swept(values: FloatArray) -> FloatArray:
+        """Take away the means along each axis, forth and back; return all of them."""
+        parts = [np.zeros(shape) for shape in shapes]
+        for axis in (*axes, *axes[-2::-1]):
+            means = (weights * values).sum(axis, keepdims=True)
+            means = np.divide(means, sums[axis], out=np.zeros_like(means), where=sums[axis] > 0)
+            values, parts[axis] = values - means, parts[axis] + means
+        return np.concatenate([part.ravel() for part in parts])
+
+    left = direction = swept(table / unit)
+    found, size = np.zeros_like(left), float((weights * whole(left) ** 2).sum())
+    for _ in range(table.size):  # steps, after which nothing would be left but for rounding
+        if size <= SMALLEST_REST**2:
             break
-    return table, parts
+        values, change = whole(direction), swept(whole(direction))
+        step = size / float((weights * values * whole(change)).sum())
+        found, left = found + step * direction, left - step * change
+        former, size = size, float((weights * whole(left) ** 2).sum())
+        direction = left + size / former * direction
+    rest = table - unit * whole(found)
+    return rest, [unit * part.squeeze(axis) for axis, part in enumerate(parts_of(found))]

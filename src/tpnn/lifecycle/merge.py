@@ -21,12 +21,12 @@ from tpnn._utils.rules import POSITIVE, check_parameters
 from tpnn.anova.components import Component
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
-from tpnn.lifecycle.edit.edit import Note
 from tpnn.lifecycle.foreign.purified import purified, purify, sum_of_grids
 from tpnn.lifecycle.foreign.table_sum import level_axis, sum_of_bands
-from tpnn.model.edit_log import check_log, digest, extended
+from tpnn.model.edit_log import Note, check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel, EditLog, beside_trees
+from tpnn.model.predicting import Predicts
 from tpnn.model.regrid import lifted_tables, lifted_trees, own_numbers, sum_of_trees
 from tpnn.table.axis import OTHERS, Axis, make_axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
@@ -275,11 +275,14 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     """
     frozen = [as_model(model) for model in models]
     check_alike(frozen)
-    masses = np.ones(len(frozen)) if weights is None else np.asarray(weights, np.float64)
+    try:
+        masses = np.ones(len(frozen)) if weights is None else np.asarray(weights, np.float64)
+    except (TypeError, ValueError):  # texts, or lists of several lengths
+        masses = np.empty(0)
     if masses.shape != (len(frozen),) or not (np.isfinite(masses) & (masses > 0)).all():
         raise ValueError(
             f"weights: one positive number is needed for each of {len(frozen)} models, found "
-            f"{masses.tolist()}. Pass numbers of rows, or leave the argument out."
+            f"{weights!r:.200}. Pass numbers of rows, or leave the argument out."
         )
     shares = list(masses / masses.sum())
     encoder = common_encoder([model.encoder for model in frozen], shares)
@@ -330,6 +333,8 @@ def as_model(model: Any) -> AnovaModel:
         return purified(sum_of_bands(model.in_log_odds))
     if isinstance(getattr(model, "model_", None), AnovaModel):
         return model.model_  # type: ignore[no-any-return]
+    if isinstance(model, Predicts):
+        model._check_fitted()  # which it is not
     return purify(model)
 
 

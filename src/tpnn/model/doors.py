@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tpnn.model.edit_log import refuse
+from tpnn.model.edit_log import Note, refuse
 from tpnn.model.thin import thinned
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 
-def explain(model: AnovaModel, X: Any = None, hierarchical: bool = False) -> Explanation:
+def explain(model: AnovaModel, X: Any = None, *, hierarchical: bool = False) -> Explanation:
     """Explain the model as a whole or, given rows, on each of them; see ``Explanation``."""
     from tpnn.explain.explanation import Explanation
 
-    return Explanation(model, X, hierarchical)
+    return Explanation(model, X, hierarchical=hierarchical)
 
 
 def report(
@@ -167,7 +167,7 @@ def edit(
         ``missing=True``, each a dict by feature for an interaction; and ``output=name`` for
         one of several outputs.
     """
-    from tpnn.lifecycle.edit.edit import Note, edited, held_out_rows
+    from tpnn.lifecycle.edit.edit import edited, held_out_rows
 
     rows = held_out_rows(X, y, offset)
     return edited(model, {**change, "component": component}, Note(why, by), rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,6 +107,42 @@ def edit_words(edit: Mapping[str, Any]) -> str:
 FIRST = "0" * 64  # in place of the hash before the first record
 MOST_EDITS = 1000
 Record = dict[str, Any]
+
+
+LONGEST_TEXT = 10_000  # characters
+
+
+def check_text(name: str, text: Any) -> None:
+    """Refuse what is no text, or too long to be kept."""
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+        raise ValueError(
+            f"{name}: must be text of at most {LONGEST_TEXT} characters, found "
+            f"{type(text).__name__}. Pass a sentence."
+        )
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why a model is edited, by whom and when."""
+
+    why: str = ""  # free text
+    by: str = ""  # free text
+    when: str = ""  # ISO 8601; now, if it is empty
+
+    def as_dict(self) -> dict[str, str]:
+        """Check the texts and fill in the time."""
+        texts = {"why": self.why, "by": self.by, "when": self.when}
+        for name, text in texts.items():
+            check_text(name, text)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        when = self.when or now
+        try:
+            datetime.fromisoformat(when)
+        except ValueError as error:
+            raise ValueError(
+                f"when: must be a time in ISO 8601, found {when!r}. Pass for example {now!r}."
+            ) from error
+        return texts | {"when": when}
 
 
 def record_hash(record: Mapping[str, Any]) -> str:

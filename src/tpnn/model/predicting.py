@@ -33,7 +33,7 @@ class Predicts:
     model_: AnovaModel
     _task: ClassVar[str]
 
-    def explain(self, X: Any = None, hierarchical: bool = False) -> Explanation:
+    def explain(self, X: Any = None, *, hierarchical: bool = False) -> Explanation:
         """Explain the model as a whole or, given rows, on each of them.
 
         With ``hierarchical=True`` components are those of the joint distribution of the rows, in
@@ -43,7 +43,7 @@ class Predicts:
         """
         self._check_fitted()
         rows = None if X is None else self._read(X)
-        return self.model_.explain(rows, hierarchical)
+        return self.model_.explain(rows, hierarchical=hierarchical)
 
     def predict_batches(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield what ``predict`` returns for a table in files, for some thousand rows at a time.

@@ -380,7 +380,7 @@ def _features(model: AnovaModel) -> str:
 
 def _components(model: AnovaModel) -> str:
     summary = summarise(model)
-    return "\n\n".join([_table(HEADINGS, summary.cells()), *summary.notes])
+    return "\n\n".join([_table(HEADINGS, summary.cells()), *map(_cell, summary.notes)])
 
 
 def _limits(model: AnovaModel) -> str:
@@ -402,9 +402,9 @@ def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    r"""Text in a cell of Markdown, without what would end the cell or the line.
+    r"""Text in Markdown, without what would end a cell or the line, or begin a tag.
 
-    >>> _cell("a|b")
-    'a\\|b'
+    >>> _cell("a|b <c>")
+    'a\\|b \\<c>'
     """
-    return re.sub(r"\s+", " ", str(text)).replace("|", "\\|")
+    return re.sub(r"\s+", " ", str(text)).replace("|", "\\|").replace("<", "\\<")

@@ -310,7 +310,7 @@ def read_edit(model: AnovaModel, component: Named, change: Mapping[str, Any]) ->
             f"{unknown[0]}: an edit is one of {', '.join(OPERATIONS)}, found {unknown[0]!r}. "
             "Choose one of them."
         )
-    features = _read_component(model, component)
+    features = read_component(model, component)
     operation = _read_operation(arguments)
     where = tuple(
         read_where(model.feature_names[j], model.encoder.features[j], model.encoder.axes[1][j], one)
@@ -324,7 +324,8 @@ def read_edit(model: AnovaModel, component: Named, change: Mapping[str, Any]) ->
     return Edit(features, where, operation, value, outputs, record=record)
 
 
-def _read_component(model: AnovaModel, component: Named) -> Component:
+def read_component(model: AnovaModel, component: Named) -> Component:
+    """Features of a component as a user names it, of an order that the model knows."""
     named = [component] if isinstance(component, str | int) else component
     if not _is_list(named):
         raise ValueError(
@@ -339,7 +340,7 @@ def _read_component(model: AnovaModel, component: Named) -> Component:
     if len(features) not in model.encoder.axes:
         raise ValueError(
             f"component: must have at most {max(model.encoder.axes)} features, the largest order "
-            f"of this model, found {len(features)}. Edit a component of lower order."
+            f"of this model, found {len(features)}. Name a component of lower order."
         )
     return features
 

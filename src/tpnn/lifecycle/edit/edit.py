@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,21 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
-from tpnn.anova.components import Component, resolve_components, resolve_interactions
+from tpnn.anova.components import Component, resolve_interactions
 from tpnn.anova.measure import moved
 from tpnn.anova.shapes import SHAPES
 from tpnn.lifecycle.edit.apply import applied
-from tpnn.lifecycle.edit.change import Named, read_edit
+from tpnn.lifecycle.edit.change import Named, read_component, read_edit
+from tpnn.lifecycle.merge import as_model
 from tpnn.model.archive import without_twins
 from tpnn.model.check import check_model
 from tpnn.model.edit_log import (
     NAMES,
     Form,
+    Note,
     Record,
     check_log,
+    check_text,
     digest,
     extended,
     first_break,
@@ -39,38 +41,9 @@ from tpnn.model.edit_log import (
 )
 from tpnn.model.model import AnovaModel, EditLog, restricted
 
-LONGEST_TEXT = 10_000  # characters
 EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
 NOTES = ("why", "by", "when")
 FILE: Form = {"format": str, "version": int, "edits": [{}]}
-
-
-@dataclass(frozen=True)
-class Note:
-    """Why a model is edited, by whom and when."""
-
-    why: str = ""  # free text
-    by: str = ""  # free text
-    when: str = ""  # ISO 8601; now, if it is empty
-
-    def as_dict(self) -> dict[str, str]:
-        """Check the texts and fill in the time."""
-        texts = {"why": self.why, "by": self.by, "when": self.when}
-        for name, text in texts.items():
-            if not isinstance(text, str) or len(text) > LONGEST_TEXT:
-                raise ValueError(
-                    f"{name}: must be text of at most {LONGEST_TEXT} characters, found "
-                    f"{type(text).__name__}. Pass a sentence."
-                )
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        when = self.when or now
-        try:
-            datetime.fromisoformat(when)
-        except ValueError as error:
-            raise ValueError(
-                f"when: must be a time in ISO 8601, found {when!r}. Pass for example {now!r}."
-            ) from error
-        return texts | {"when": when}
 
 
 @dataclass(frozen=True)
@@ -133,7 +106,7 @@ def edited(
 
 
 def review(
-    model: AnovaModel, component: Named, *, expected: str = "", why: str = "", by: str = ""
+    model: Any, component: Named, *, expected: str = "", why: str = "", by: str = ""
 ) -> AnovaModel:
     """Model with one more review: what somebody expected of a component, and what was found.
 
@@ -142,7 +115,7 @@ def review(
 
     Parameters
     ----------
-    model : AnovaModel
+    model : AnovaModel, fitted estimator or loaded model
         The model; its ``reviews`` stay as they are.
     component : str, int or sequence of them
         Feature of a main effect, or features of an interaction, by name or index.
@@ -152,22 +125,22 @@ def review(
     why, by : str, optional
         Comment, and who agreed.
     """
-    named = [component] if isinstance(component, str | int) else component
-    names = model.feature_names
-    (found,) = resolve_components([named], names, len(names), "component")
-    if found not in model.components.components:
+    frozen = as_model(model)
+    names, found = frozen.feature_names, read_component(frozen, component)
+    if found not in frozen.components.components:
         raise ValueError(
             f"component: must be one of the model, found {tuple(names[j] for j in found)}. It has "
-            f"{model.component_names[:10]!r}."
+            f"{frozen.component_names[:10]!r}."
         )
+    check_text("expected", expected)
     record = {
         "component": [names[j] for j in found],
-        "expected": Note(why=expected).as_dict()["why"],
-        "found": _compared(model, found, expected),
+        "expected": expected,
+        "found": _compared(frozen, found, expected),
         **Note(why, by).as_dict(),
-        "model": digest(model),
+        "model": digest(frozen),
     }
-    return replace(model, reviews=extended(model.reviews or (), record, "review"))
+    return replace(frozen, reviews=extended(frozen.reviews or (), record, "review"))
 
 
 def _compared(model: AnovaModel, component: Component, expected: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from tpnn._utils.rules import optional
 from tpnn.explain.report.writing import PAGE, in_frame
 from tpnn.lifecycle.edit.edit import held_out_rows, replayed
-from tpnn.model.model import AnovaModel
+from tpnn.lifecycle.merge import as_model
+from tpnn.model.predicting import Predicts
 
 
 def editor(model: Any, X: Any = None, y: Any = None, *, offset: Any = None) -> Any:
@@ -19,7 +20,7 @@ def editor(model: Any, X: Any = None, y: Any = None, *, offset: Any = None) -> A
 
     Parameters
     ----------
-    model : fitted estimator or AnovaModel
+    model : AnovaModel, fitted estimator or loaded model
         The model; it stays as it is.
     X, y : table and targets, optional
         Held-out rows. The page shows what edits do to them, and the log states the loss before and
@@ -31,7 +32,8 @@ def editor(model: Any, X: Any = None, y: Any = None, *, offset: Any = None) -> A
     -------
     anywidget.AnyWidget
         What the notebook shows. Its ``edited_`` is the ``AnovaModel`` after the edits so far, with
-        a log of why and by whom they were made. A fitted estimator has it too: ``model.edited_``.
+        a log of why and by whom they were made. An estimator has it too: ``model.edited_``. Where
+        Python refuses edits, it stays as it was, and the page shows the ``error``.
 
     Examples
     --------
@@ -39,14 +41,20 @@ def editor(model: Any, X: Any = None, y: Any = None, *, offset: Any = None) -> A
     >>> widget = tpnn.editor(model, X_new, y_new)  # doctest: +SKIP
     >>> model.edited_.save("edited.tpnn")  # doctest: +SKIP
     """
-    frozen = model if isinstance(model, AnovaModel) else model.model_
-    page = in_frame(model.report(None, X, y, offset=offset).page)
+    frozen = as_model(model)
+    reporter = model if hasattr(model, "report") else frozen  # estimators know about the fit
+    page = in_frame(reporter.report(None, X, y, offset=offset).page)
     rows, widget = held_out_rows(X, y, offset) if y is not None else None, _class()(page=page)
 
     def take(text: str) -> None:
-        widget.edited_ = replayed(frozen, json.loads(text), "the notebook", rows)
-        if model is not frozen:
-            model.edited_ = widget.edited_
+        try:
+            edited = replayed(frozen, json.loads(text), "the notebook", rows)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            widget.error = f"{error} These edits are not in edited_, which stays as it was."
+            return
+        widget.error, widget.edited_ = "", edited
+        if isinstance(model, Predicts):
+            model.edited_ = edited
 
     take(widget.edits)
     widget.observe(lambda change: take(change["new"]), names="edits")
@@ -61,6 +69,7 @@ def _class() -> Any:
     class Editor(widgets.AnyWidget):  # type: ignore[misc, name-defined]
         _esm = (PAGE / "widget.js").read_text(encoding="utf-8")
         page = Unicode().tag(sync=True)
+        error = Unicode().tag(sync=True)  # why the last edits were refused
         edits = Unicode("[]").tag(sync=True)  # JSON, as in an edit file
 
     return Editor

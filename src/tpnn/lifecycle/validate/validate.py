@@ -28,7 +28,7 @@ from tpnn.explain.metrics import measure
 from tpnn.explain.metrics.curves import score_words
 from tpnn.explain.metrics.estimates import estimate, with_power
 from tpnn.explain.report.static import counted, notebook
-from tpnn.explain.report.writing import Report, finite
+from tpnn.explain.report.writing import Report, finite, records
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.calibration import calibration_tests
@@ -223,15 +223,15 @@ class Validation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold, with empty fields for people."""
         frames = ("scores", "calibration", "slices", "groups", "group_components")
-        tables = {name: _records(getattr(self, name)) for name in frames}
+        tables = {name: records(getattr(self, name)) for name in frames}
         fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2, "TRIPOD+AI": TRIPOD_AI}
         empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
         rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
                 "robustness": self.robustness.to_dict()}  # fmt: skip
         if self.challenge is not None:
             rest["challenger"] = {"about": self.challenge.about, "price": self.challenge.price,
-                                  "scores": _records(self.challenge.scores)}  # fmt: skip
-        rest["sheets"] = {name: _records(frame) for name, frame in self.sheets.items()}
+                                  "scores": records(self.challenge.scores)}  # fmt: skip
+        rest["sheets"] = {name: records(frame) for name, frame in self.sheets.items()}
         return {"facts": finite(dict(self.facts)), **tables, **rest, "to_write": empty}
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
@@ -311,10 +311,6 @@ def validate(
         sheets=_sheets(model, X, y),
         challenge=challenged(model, frozen, X, y, offset, power, challenger),
     )
-
-
-def _records(frame: pd.DataFrame) -> Any:
-    return json.loads(frame.to_json(orient="records"))
 
 
 def _sheets(model: Any, X: Any, y: Any) -> dict[str, pd.DataFrame]:

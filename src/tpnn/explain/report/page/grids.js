@@ -1,4 +1,4 @@
-// Grids of values: finer nodes, and the unique parts of a change, as tpnn.lifecycle.edit.where and tpnn.anova.measure have them.
+// Grids of values: finer nodes, and the unique parts of a change, as tpnn.lifecycle.edit.change and tpnn.anova.measure have them.
 
 const product = numbers => numbers.reduce((whole, x) => whole * x, 1);
 

@@ -11,7 +11,11 @@ function render({model, el}) {
     clearTimeout(waiting);
     waiting = setTimeout(() => { model.set("edits", detail); model.save_changes(); }, QUIET);
   });
-  el.append(frame);
+  const error = Object.assign(document.createElement("p"), {role: "alert"});
+  const showError = () => Object.assign(error, {textContent: model.get("error"), hidden: !model.get("error")});
+  model.on("change:error", showError);
+  showError();
+  el.append(error, frame);
 }
 
 export default {render};
