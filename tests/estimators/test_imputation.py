@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import tpnn
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.estimators import base, imputation
 
 QUICK: dict[str, Any] = {"n_bags": 2, "order": 1, "random_state": 0, "verbose": 0}
 FILLED: dict[str, Any] = {**QUICK, "missing": "impute"}
@@ -199,3 +200,63 @@ def test_no_warning_where_gaps_do_no_harm(change: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TPNNRegressor(**{**QUICK, "bands": False}).fit(X, y)
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_the_column_of_an_offset_has_the_rows_of_the_draws(is_array: bool, tmp_path: Path) -> None:
+    """The record of the rows is that of the table, so that a second fit finds its checkpoint."""
+    whole, gaps, y = drawn(150, 3)
+    whole, gaps = (one[["a", "b"]].assign(offset=np.arange(150) / 100) for one in (whole, gaps))
+    X, name = (gaps.to_numpy(), 2) if is_array else (gaps, "offset")
+    new = whole.to_numpy() if is_array else whole
+    model = TPNNRegressor(**FILLED, bands=False, offset=name)
+    first = model.fit(X, y, checkpoint=tmp_path).predict(new)
+    np.testing.assert_array_equal(model.fit(X, y, checkpoint=tmp_path).predict(new), first)
+    problem = model._fitted_.kept.problem
+    table = problem.codes.table
+    np.testing.assert_array_equal(table.read_offset_column().values, problem.targets.offset.ravel())
+    counts = TPNNRegressor(**FILLED, bands=False, objective="poisson", exposure=name)
+    counts.fit(X[1:], np.arange(1, 150) % 4)
+
+
+def test_the_time_limit_ends_the_draws_and_leaves_half_of_it_to_the_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, gaps, y = drawn(150, 3)
+    deadlines, fit = [], base.run
+
+    def noted(plan: Any, *others: Any) -> Any:
+        deadlines.append(plan.inputs.limits.deadline)
+        return fit(plan, *others)
+
+    monkeypatch.setattr(base, "run", noted)
+    TPNNRegressor(**FILLED, bands=False, time_limit=1e6).fit(gaps, y)
+    assert len(deadlines) == 3
+    assert max(deadlines[:2]) < deadlines[2] - 5e5
+    deadlines.clear()
+    hurried = TPNNRegressor(**FILLED, bands=False, time_limit=1e-6).fit(gaps, y)
+    assert len(deadlines) == 1
+    notes = [event["note"] for event in hurried.history_ if event["stage"] == "limit"]
+    assert "the time limit ended the draws of missing values after 0 of 2 rounds" in notes
+
+
+@pytest.mark.parametrize("objective", ["squared_error", "negative_binomial"])
+def test_candidates_are_in_memory_for_some_rows_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, objective: str
+) -> None:
+    whole, gaps, y = drawn(150, 3)
+    counts = np.round(np.exp(y / 4))
+    model = TPNNRegressor(**FILLED, bands=False, objective=objective)
+    expected = model.fit(gaps, counts).predict(whole)
+    sizes, scores = list[int](), imputation.Pilot.raw_scores
+
+    def noted(pilot: Any, table: Any, offset: Any) -> Any:
+        sizes.append(table.n_rows)
+        return scores(pilot, table, offset)
+
+    monkeypatch.setattr(imputation, "ROWS_PER_BLOCK", 5)
+    monkeypatch.setattr(imputation.Pilot, "raw_scores", noted)
+    np.testing.assert_array_equal(model.fit(gaps, counts).predict(whole), expected)
+    candidates = [size for size in sizes if size != len(y)]  # all rows are those that are coupled
+    assert candidates
+    assert max(candidates) <= 5 * imputation.N_CANDIDATES

@@ -452,13 +452,14 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             inputs = prepare(given.tables, targets, Settings.of(parameters))
             seen = first_table(inputs.table)
             clock.lap("read")
+            cut: list[Event] = []
             if inputs.settings.missing == "impute":
                 if warm is not None:
                     raise ValueError(
                         'start: a fit with missing="impute" starts from nothing, found a model. '
                         "Leave one of the two out."
                     )
-                inputs = imputed(inputs, partial(_pilot, task, progress))
+                inputs, cut = imputed(inputs, partial(_pilot, task, progress))
                 clock.lap("impute")
             plan, asked = FitPlan(inputs, GrowthStates()), parameters
             if warm is not None:
@@ -470,6 +471,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             if checkpoint is not None:
                 plan = with_checkpoint(plan, checkpoint, asked, self._task)
             fitted = run(plan, task, progress, clock)
+            fitted = replace(fitted, events=[*cut, *fitted.events])
         if self.verbose == 2:
             progress.say(clock.table())
         LOGGER.info("%s: %d rows, %r", type(self).__name__, seen.n_rows, fitted.model)

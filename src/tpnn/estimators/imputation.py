@@ -13,6 +13,7 @@ row have its weight together and are held out together.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn._utils.rules import is_count
+from tpnn._utils.threads import split
 from tpnn.anova.shapes import RANDOM
 from tpnn.estimators.inputs import FitInputs
 from tpnn.estimators.pipeline import Fitted, encode
@@ -29,6 +31,7 @@ from tpnn.model.model import AnovaModel, part_scores
 from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import Draws, Targets, canonical_features, row_keys
+from tpnn.solvers.solution import Event, Limits
 from tpnn.table.columns import StoredColumns
 from tpnn.table.encoder import whole_counts
 from tpnn.table.table import NOMINAL, NUMBER, PERIODIC, Column, FilledTable, JoinedTable, Table
@@ -40,6 +43,8 @@ N_SWEEPS = 3  # over the columns, if several have gaps
 ENOUGH_COMPLETE, ENOUGH_COMPLETE_SHARE = 50, 0.25  # rows for the first pilot
 MOST_DONORS = 2000  # rows that grow the trees of a column
 PILOT_BAGS = 4  # unless the number is given
+TIME_SHARE, PILOT_SHARE = 0.5, 0.4  # of the time for draws, and of what is left of it for a pilot
+ROWS_PER_BLOCK = 1 << 12  # whose candidates are in memory at a time
 N_TREES, ROWS_PER_LEAF, N_CANDIDATES = 5, 5, 20
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 MOST_LEVELS = 10  # that a tree tells apart, the most frequent ones
@@ -144,9 +149,16 @@ class Gaps:
         return np.asarray(np.any(list(self.are_missing.values()), axis=0))
 
     def filled(self, rows: IntArray, values: Sequence[FloatArray]) -> FilledTable:
-        """Table of some rows with other values."""
-        pairs = zip(self.columns, values, strict=True)
-        return FilledTable(self.table, [c._replace(values=x[rows]) for c, x in pairs])
+        """Table of some rows with other values, which are those of these rows."""
+        columns = [c._replace(values=x) for c, x in zip(self.columns, values, strict=True)]
+        offset = self.offset and self.offset._replace(values=self.offset.values[self.rows[rows]])
+        return FilledTable(self.table, columns, offset)
+
+    @cached_property
+    def offset(self) -> Column | None:
+        """Column that was set aside, in the user's order."""
+        table = self.table
+        return None if table.offset_column is None else table.read_offset_column()
 
 
 def taken(targets: Targets, rows: IntArray) -> Targets:
@@ -160,8 +172,11 @@ def taken(targets: Targets, rows: IntArray) -> Targets:
     )
 
 
-def imputed(inputs: FitInputs, fit: Fit) -> FitInputs:
-    """Table and targets in which each row with gaps stands several times, without gaps."""
+def imputed(inputs: FitInputs, fit: Fit) -> tuple[FitInputs, list[Event]]:
+    """Table and targets in which each row with gaps stands several times, without gaps.
+
+    An event says so where the time limit ended the draws early.
+    """
     if isinstance(inputs.table.source, StoredColumns) or isinstance(inputs.table, JoinedTable):
         found = "a table in files" if inputs.table.is_stored else "X_val"
         raise ValueError(
@@ -175,31 +190,39 @@ def imputed(inputs: FitInputs, fit: Fit) -> FitInputs:
         )
     gaps = Gaps.of(inputs)
     if not gaps.are_missing:
-        return inputs
+        return inputs, []
+    began, limits, events = time.monotonic(), inputs.limits.share(TIME_SHARE), list[Event]()
     n_bags = inputs.settings.n_bags
     settings = replace(inputs.settings, n_bags=n_bags if is_count(n_bags) else PILOT_BAGS)
-    chains = [Chain(gaps, number) for number in range(N_DRAWS)]
+    chains = [Chain(gaps, number, limits) for number in range(N_DRAWS)]
     complete = np.flatnonzero(~gaps.has_gap)
-    if len(complete) >= max(ENOUGH_COMPLETE, ENOUGH_COMPLETE_SHARE * len(gaps.has_gap)):
-        table = gaps.filled(complete, [column.values for column in gaps.columns])
+    are_enough = len(complete) >= max(ENOUGH_COMPLETE, ENOUGH_COMPLETE_SHARE * len(gaps.has_gap))
+    rounds = [True] * N_PILOTS if are_enough else [False] + [True] * N_PILOTS
+    given, n_done = inputs, 0
+    if are_enough:
+        table = gaps.filled(complete, [column.values[complete] for column in gaps.columns])
         given = inputs._replace(table=table, targets=taken(gaps.targets, complete))
-    else:
-        for chain in chains:
-            chain.sweep(None)
+    try:
+        for has_pilot in rounds:
+            limits.check("draws of missing values")
+            timed = given._replace(settings=settings, limits=limits.share(PILOT_SHARE))
+            pilot = Pilot.of(fit(timed)) if has_pilot else None
+            for chain in chains:
+                chain.sweep(pilot)
+            given, n_done = stacked(inputs, gaps, chains), n_done + 1
+    except TimeoutError:
+        found = f"{n_done} of {len(rounds)} rounds"
+        note = f"the time limit ended the draws of missing values after {found}"
+        events = [Event(stage="limit", note=note, seconds=time.monotonic() - began)]
         given = stacked(inputs, gaps, chains)
-    for _ in range(N_PILOTS):
-        pilot = Pilot.of(fit(given._replace(settings=settings)))
-        for chain in chains:
-            chain.sweep(pilot)
-        given = stacked(inputs, gaps, chains)
-    return given
+    return given, events
 
 
 class Chain:
     """One draw of all that is missing, which changes column by column."""
 
-    def __init__(self, gaps: Gaps, number: int) -> None:
-        self.gaps, self.rng = gaps, np.random.default_rng([gaps.seed, number])
+    def __init__(self, gaps: Gaps, number: int, limits: Limits) -> None:
+        self.limits, self.gaps, self.rng = limits, gaps, np.random.default_rng([gaps.seed, number])
         self.values = [column.values.copy() for column in gaps.columns]
         for j, missing in gaps.are_missing.items():
             present = np.flatnonzero(~missing)
@@ -210,12 +233,12 @@ class Chain:
         pilot = pilot and pilot.drawn(self.rng)
         for _ in range(N_SWEEPS if len(self.gaps.are_missing) > 1 else 1):
             for j, missing in self.gaps.are_missing.items():
+                self.limits.check("draws of missing values")
                 rows = np.flatnonzero(missing)
                 donors = self._donors(j, rows, np.flatnonzero(~missing))
                 chosen = np.zeros(len(rows), np.intp)
                 if pilot is not None:
-                    scores = self._likelihoods(pilot, j, rows, donors)
-                    chosen = np.argmax(scores + self.rng.gumbel(size=scores.shape), axis=1)
+                    chosen = self._chosen(pilot, j, rows, donors)
                 self.values[j][rows] = self.values[j][donors[np.arange(len(rows)), chosen]]
 
     def _donors(self, feature: int, rows: IntArray, present: IntArray) -> IntArray:
@@ -266,30 +289,34 @@ class Chain:
         sums = np.bincount(codes[rows], told, size)
         return np.asarray(((sums + told.mean()) / (counts + 1))[codes])
 
-    def _likelihoods(
-        self, pilot: Pilot, feature: int, rows: IntArray, donors: IntArray
-    ) -> FloatArray:
-        """Log-likelihood of each row's target with the value of each donor, (n, N_CANDIDATES)."""
-        gaps, objective = self.gaps, pilot.problem.objective
-        each = np.repeat(rows, donors.shape[1])
-        table = gaps.filled(each, self.values)
-        column = gaps.columns[feature]._replace(values=self.values[feature][donors.ravel()])
-        table = table.with_column(feature, column)
-        raw = pilot.raw_scores(table, gaps.targets.offset[each])
-        y = pilot.targets(gaps.targets)
-        with np.errstate(all="ignore"):
-            if objective.couples_rows:  # as of counts, whose expectations the other rows give
-                everyone = np.arange(len(y))
-                known = pilot.raw_scores(gaps.filled(everyone, self.values), gaps.targets.offset)
-                weights = gaps.targets.weights
-                masses = np.ones(len(y)) if weights is None else weights
+    def _chosen(self, pilot: Pilot, feature: int, rows: IntArray, donors: IntArray) -> IntArray:
+        """Draw a donor (n,) for each row by the likelihood of the row's target with its value."""
+        gaps, objective, y = self.gaps, pilot.problem.objective, pilot.targets(self.gaps.targets)
+        slope = expected = known = np.empty((0, 1))
+        if objective.couples_rows:  # as of counts, whose expectations the other rows give
+            table = gaps.filled(np.arange(len(y)), self.values)
+            known = pilot.raw_scores(table, gaps.targets.offset)
+            weights = gaps.targets.weights
+            masses = np.ones(len(y)) if weights is None else weights
+            with np.errstate(all="ignore"):
                 slope, expected = objective.slopes(y, known, masses[:, None])
-                change = raw - known[each]
-                losses = expected[each] * np.expm1(change) + (slope - expected)[each] * change
-            else:
-                losses = objective.losses(y[each], raw)
-        found = -losses.reshape(len(rows), -1) / pilot.dispersion
-        return np.asarray(np.nan_to_num(found, nan=-np.inf, posinf=-np.inf))
+        chosen = np.empty(len(rows), np.intp)
+        for block in split(len(rows), ROWS_PER_BLOCK):
+            some = slice(*block)
+            each = np.repeat(rows[some], donors.shape[1])
+            values = [x[each] for x in self.values]
+            values[feature] = self.values[feature][donors[some].ravel()]
+            raw = pilot.raw_scores(gaps.filled(each, values), gaps.targets.offset[each])
+            with np.errstate(all="ignore"):
+                if objective.couples_rows:
+                    change = raw - known[each]
+                    losses = expected[each] * np.expm1(change) + (slope - expected)[each] * change
+                else:
+                    losses = objective.losses(y[each], raw)
+            found = -losses.reshape(-1, donors.shape[1]) / pilot.dispersion
+            scores = np.nan_to_num(found, nan=-np.inf, posinf=-np.inf)
+            chosen[some] = np.argmax(scores + self.rng.gumbel(size=scores.shape), axis=1)
+        return chosen
 
 
 def stacked(inputs: FitInputs, gaps: Gaps, chains: Sequence[Chain]) -> FitInputs:
@@ -310,5 +337,5 @@ def stacked(inputs: FitInputs, gaps: Gaps, chains: Sequence[Chain]) -> FitInputs
     targets = taken(replace(targets, weights=weights, groups=groups), rows)
     shares = np.where(numbers < 0, 1.0, 1 / len(chains))
     targets = replace(targets, weights=targets.weights * shares, draws=draws)
-    table = gaps.filled(np.arange(len(rows)), values)
+    table = gaps.filled(rows, values)
     return inputs._replace(table=table, targets=targets)

@@ -181,9 +181,9 @@ def required_components(
     needed = needed.with_subsets() if heredity else needed
     if most is not None and most < len(needed):
         raise ValueError(
-            "max_components: must cover all required interactions and, with heredity, their "
-            f"subsets, found {most} for {len(needed)} of them. Raise max_components, or require "
-            "fewer interactions."
+            "max_components: must cover all required interactions, with heredity their subsets "
+            f"too, and linear and random features, found {most} for {len(needed)} of them. Raise "
+            "max_components, or require fewer."
         )
     return needed
 

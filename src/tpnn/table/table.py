@@ -321,18 +321,22 @@ class JoinedTable(Table):
 
 
 class FilledTable(Table):
-    """Table with the columns of another one and other rows."""
+    """Table with the columns of another one and other rows.
 
-    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+    ``offset`` is the column that was set aside, with these rows.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[Column], offset: Column | None) -> None:
         vars(self).update(vars(copy(table)))
         vars(self).pop("is_finite", None)
+        self._offset = offset
         self.n_rows, self._matrix = len(columns[0].values), None
         self._labelled = self._as_levels = dict(enumerate(columns))
 
-    def with_column(self, feature: int, column: Column) -> FilledTable:
-        """Table with another column."""
-        columns = {**self._labelled, feature: column}
-        return FilledTable(self, [columns[j] for j in range(self.n_features)])
+    def read_offset_column(self) -> Column:
+        """Column that was set aside, with the rows of this table."""
+        assert self._offset is not None
+        return self._offset
 
     def _with_columns(self, places: Sequence[int], names: tuple[str, ...] | None) -> Table:
         by_place = dict(zip(self._places, self._labelled.values(), strict=True))

@@ -233,10 +233,10 @@ def unpenalised(
                 "determine each other.",
             )
         except TimeoutError:
-            refusal = f"time, found none left for {names}", "Allow the fit more time."
+            refusal = f"time, found none left for {names}", "Raise time_limit."
     rule, advice = refusal
-    what = "a mixed model" if random else "an unpenalised effect"
-    warn(f"shapes: {what} needs {rule}, so that the effects are penalised. {advice}")
+    what = "random: a mixed model" if random else "shapes: an unpenalised effect"
+    warn(f"{what} needs {rule}, so that the effects are penalised. {advice}")
     return model
 
 
@@ -244,13 +244,19 @@ def _refusal(
     n_columns: int, axes: Iterable[Axis], problem: Problem, is_mixed: bool
 ) -> tuple[str, ...]:
     """Rule that many columns break before anything is computed, and what to do; or nothing."""
+    if problem.base is not None:  # its rows are not known, only its effects
+        return (
+            "all rows in one fit, found a model in start",
+            "Fit all rows without start for their variances, errors and tests.",
+        )
     distinct = problem.distinct
     longest = max(len(distinct.rows), n_columns, *(axis.n_nodes for axis in axes))
     if n_columns > MOST_COLUMNS or n_columns * longest > MOST_VALUES:
         return (
             f"at most {MOST_COLUMNS:,} columns and {MOST_VALUES:,} values of them on distinct "
             f"rows, found {n_columns:,} columns on {longest:,}",
-            'Pool rare levels with categorical={"min_rows": 20}, or make fewer features linear.',
+            'Pool rare levels with categorical={"min_rows": 20}, or leave such features out of '
+            f"{'random and shapes' if is_mixed else 'shapes'}.",
         )
     n_columns += not problem.objective.couples_rows  # the constant
     n_groups = len(np.unique(distinct.groups))

@@ -101,3 +101,55 @@ def test_a_cluster_wants_files_that_all_machines_can_read(csv_folder: Path) -> N
     storage = csv_folder.parent / "storage"
     with pytest.raises(ValueError, match="source: all machines must be able to read"):
         distributed.fit(TPNNRegressor(), str(csv_folder), "y", storage=str(storage))
+
+
+def test_a_file_whose_name_hides_it_is_read_when_it_is_named(tmp_path: Path) -> None:
+    for name in ("_data", ".data", "seen"):
+        (tmp_path / f"{name}.csv").write_text("a,y\n1,2\n3,4\n")
+        assert Source(tmp_path / f"{name}.csv").n_rows == 2
+    assert Source(tmp_path).n_rows == 2
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/hidden", recursive=True)
+    assert Source("memory://hidden").n_rows == 2
+    memory.rm("/hidden", recursive=True)
+
+
+def test_rows_have_the_order_of_their_files(tmp_path: Path) -> None:
+    for k, name in enumerate(("a.csv", "b/x.csv", "c.csv", "year=3/d.csv", "year=3/e.csv")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"x\n{k}\n")
+    rows = Source(tmp_path).read(["x", "year"]).to_pydict()
+    assert rows == {"x": [0, 1, 2, 3, 4], "year": [None, None, None, 3, 3]}
+
+
+@pytest.mark.parametrize("text", ["a,a\n1,2\n", "", "a,b\n1,2\n1,2,3\n"])
+def test_no_folder_is_left_of_a_file_that_cannot_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "bad.csv").write_text(text)
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    with pytest.raises(ValueError, match=r"^X: "):
+        Source(tmp_path / "bad.csv")
+    assert not list((tmp_path / "copies").iterdir())
+
+
+def test_a_file_that_changes_while_it_is_copied_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").write_text("a,y\n1,2\n3,4\n")
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    found = csv_copy._types
+
+    def then_more(*given: Any) -> Any:
+        types = found(*given)
+        with (tmp_path / "rows.csv").open("a") as file:
+            file.write("5,6\n")
+        return types
+
+    monkeypatch.setattr(csv_copy, "_types", then_more)
+    with pytest.raises(ValueError, match=r"^X: the files must not change .*rows.csv' changed"):
+        Source(tmp_path / "rows.csv")
+    assert not list((tmp_path / "copies").iterdir())

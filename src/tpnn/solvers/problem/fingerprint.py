@@ -77,7 +77,9 @@ def column_sum(name: str, column: Column) -> int:
 
 def _add_columns(sums: NDArray[np.uint64], columns: Iterable[tuple[str, Column]]) -> None:
     for name, column in columns:
-        _add(sums, _numbers(column), np.uint64(_text_bits(name)))
+        numbers = _numbers(column)
+        assert len(numbers) == len(sums)  # what is compiled reads past the end
+        _add(sums, numbers, np.uint64(_text_bits(name)))
 
 
 def _columns_of(table: Table) -> Iterator[tuple[str, Column]]:

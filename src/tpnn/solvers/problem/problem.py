@@ -280,10 +280,11 @@ class Problem:
             {s: function(table, axis=len(s)) for s, table in tables.items()}
             for function in (np.mean, np.std)
         )
-        sized = (
-            self.objective.standardised or self.objective.kind != "numbers"
-        )  # all but own losses
-        rounding = ROUNDING * np.maximum(np.abs(constants), float(sized))
+        # Scores are of size one, but for own losses, whose unit only the constant and tables tell.
+        is_sized = self.objective.standardised or self.objective.kind != "numbers"
+        largest = max((np.abs(table).max(initial=0.0) for table in means.values()), default=0.0)
+        size = 1.0 if is_sized else largest
+        rounding = ROUNDING * np.maximum(np.abs(constants), size)
         means = {s: self.scale * unless_rounding(table, rounding) for s, table in means.items()}
         if self.base is not None:
             means, spreads = self.base.plus(means, spreads)

@@ -8,17 +8,21 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tpnn.table.files.paths import (
+    check_unchanged,
     find_files,
     find_remote,
     import_arrow,
     is_csv,
+    is_hidden,
     of_one_kind,
+    states_of,
     unreadable,
 )
 
@@ -36,18 +40,29 @@ def copy_of_csv(path: str) -> str | None:
     arrow, _ = import_arrow()
     from pyarrow import parquet
 
+    before, types = states_of(store, files), _types(store, files)
     folder = tempfile.mkdtemp(prefix="tpnn-csv-")
-    types = _types(store, files)
-    base = os.path.commonpath([os.path.dirname(file) for file in files])
-    for file in files:
-        target = Path(folder, f"{os.path.relpath(file, base)}.parquet")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        schema = arrow.schema([(name, types[name]) for name in _header(store, file)[0]])
-        with parquet.ParquetWriter(target, schema) as writer:
-            for batch in _batches(store, file):
-                columns = [_cast(batch.column(k), field.type) for k, field in enumerate(schema)]
-                writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+    try:
+        for file, target in zip(files, _targets(folder, files), strict=True):
+            target.parent.mkdir(parents=True)
+            schema = arrow.schema([(name, types[name]) for name in _header(store, file)[0]])
+            with parquet.ParquetWriter(target, schema) as writer:
+                for batch in _batches(store, file):
+                    columns = [_cast(batch.column(k), field.type) for k, field in enumerate(schema)]
+                    writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+        check_unchanged(states_of(store, files), before)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
+
+
+def _targets(folder: str, files: list[str]) -> list[Path]:
+    """Place the copies in the order of the files, each in the folders that are columns."""
+    base = os.path.commonpath([os.path.dirname(file) for file in files])
+    inside = [Path(os.path.relpath(file, base)).parts[:-1] for file in files]
+    columns = [[part for part in parts if "=" in part] for parts in inside]
+    return [Path(folder, f"{k:09d}", *parts, "rows.parquet") for k, parts in enumerate(columns)]
 
 
 def _csv_files(path: str) -> tuple[Any, list[str]]:
@@ -66,7 +81,9 @@ def _csv_files(path: str) -> tuple[Any, list[str]]:
     if isinstance(place, str):
         if store.get_file_info(place).type == fs.FileType.Directory:
             inside = store.get_file_info(fs.FileSelector(place, recursive=True))
-            place = sorted(of_one_kind([file.path for file in inside if file.is_file]))
+            files = [Path(file.path) for file in inside if file.is_file]
+            seen = [file for file in files if not is_hidden(file.relative_to(place))]
+            place = sorted(of_one_kind([file.as_posix() for file in seen]))
         else:
             place = [place]
     return store, place if all(map(is_csv, place)) else []

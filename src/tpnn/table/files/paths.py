@@ -5,12 +5,15 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 SUFFIXES = (".parquet", ".pq")
 CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
 HIDDEN = (".", "_")  # beginnings of the names of files without data, such as _SUCCESS
+
+FileState = tuple[str, int, int | None]  # path, size, and time of the last change
 
 
 def import_arrow() -> tuple[Any, Any]:
@@ -105,7 +108,7 @@ def find_files(path: str) -> list[str]:
     if os.path.isfile(path):
         return [path]
     if os.path.isdir(path):
-        inside = [file for file in Path(path).rglob("*") if not _is_hidden(file.relative_to(path))]
+        inside = [file for file in Path(path).rglob("*") if not is_hidden(file.relative_to(path))]
         files = of_one_kind([str(file) for file in inside if file.is_file()])
     else:
         files = [file for file in glob.glob(path, recursive=True) if os.path.isfile(file)]
@@ -117,7 +120,8 @@ def find_files(path: str) -> list[str]:
     return sorted(files)
 
 
-def _is_hidden(file: Path) -> bool:
+def is_hidden(file: Path) -> bool:
+    """Whether a file, relative to the folder that was passed, is without data by its name."""
     return any(part.startswith(HIDDEN) for part in file.parts)
 
 
@@ -130,6 +134,26 @@ def of_one_kind(files: list[str]) -> list[str]:
 def is_csv(file: str) -> bool:
     """Whether a file is CSV, by its name."""
     return file.lower().endswith(CSV_SUFFIXES)
+
+
+def states_of(store: Any, files: list[str]) -> tuple[FileState, ...]:
+    """Size and age of every file, by which a change is noticed."""
+    return tuple((f.path, f.size, f.mtime_ns) for f in store.get_file_info(files))
+
+
+def changed(what: str) -> ValueError:
+    """Return the error that says what changed."""
+    return ValueError(
+        f"X: the files must not change during a fit, found {what}. Fit again when nothing "
+        "writes to them."
+    )
+
+
+def check_unchanged(now: Iterable[FileState], before: Iterable[FileState]) -> None:
+    """Refuse files whose size or age has changed since the first look."""
+    differ = set(now) ^ set(before)
+    if differ:
+        raise changed(f"{min(file[0] for file in differ)!r} changed")
 
 
 def unreadable(file: str, error: Exception, column: str = "") -> ValueError:

@@ -21,7 +21,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.compile import announcer
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn.table.columns import RemoteTable, StoredColumns, is_in_files
-from tpnn.table.files.paths import import_arrow
+from tpnn.table.files.paths import changed, check_unchanged, import_arrow
 from tpnn.table.files.source import Source, kind_of, name_of
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -125,16 +125,9 @@ class SourceColumns(StoredColumns):
 
     def check_files(self) -> None:
         """Refuse files whose size or age has changed since the first look."""
-        changed = set(self.source.state()) ^ set(self._state)
-        if changed:
-            raise self.changed(f"{min(file[0] for file in changed)!r} changed")
+        check_unchanged(self.source.state(), self._state)
 
-    def changed(self, what: str) -> ValueError:
-        """Return the error that says what changed."""
-        return ValueError(
-            f"X: the files must not change during a fit, found {what}. Fit again when nothing "
-            "writes to them."
-        )
+    changed = staticmethod(changed)
 
 
 def _fits_doubles(arrow_type: Any) -> bool:

@@ -12,7 +12,14 @@ from functools import cached_property
 from typing import Any
 
 from tpnn.table.files.csv_copy import copy_of_csv
-from tpnn.table.files.paths import find_files, find_remote, import_arrow, unreadable
+from tpnn.table.files.paths import (
+    FileState,
+    find_files,
+    find_remote,
+    import_arrow,
+    states_of,
+    unreadable,
+)
 
 
 def dataset_at(path: str) -> Any:
@@ -106,15 +113,13 @@ BYTES_PER_ROW = 400  # of a fit besides: keys, weights in all bags, slopes
 
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__$")  # as pandas calls it in its files
 
-FileState = tuple[str, int, int | None]  # path, size, and time of the last change
-
 
 class Source:
     """Rows in files.
 
     They are a Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, or a dataset
     of pyarrow, which may have a filter. CSV files are copied to Parquet files first, which vanish
-    with the source.
+    with the source; a change of theirs is noticed until then.
     """
 
     def __init__(self, rows: Any) -> None:
@@ -156,8 +161,7 @@ class Source:
         files = getattr(self.dataset, "files", ())
         if not files:
             return ()
-        infos = self.dataset.filesystem.get_file_info(list(files))
-        return tuple((file.path, file.size, file.mtime_ns) for file in infos)
+        return states_of(self.dataset.filesystem, list(files))
 
     def batches(self, names: Sequence[str], fragment: Any = None) -> Iterator[Any]:
         """Yield the rows of some columns in their order, some thousand at a time.
