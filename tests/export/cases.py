@@ -45,7 +45,7 @@ def training_table(n_rows: int = 300) -> pd.DataFrame:
             "size": sizes,
             "code": rng.choice([0.5, 7, 40, 12], n_rows),
             "constant": 3.0,
-            "hour": rng.choice([*rng.uniform(-60, 80, 50), 0, 6, 24, -48], n_rows),
+            "hour": rng.choice([*rng.uniform(-60, 80, 50), 0, 6, 24, -48, np.nan], n_rows),
         }
     )
     frame.insert(0, "exposure", rng.uniform(0.1, 2, n_rows))

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.conftest import QUICK
 from tests.export.cases import expected, model_of, remainder_model
 from tests.export.cases import fuzzed_rows as odd_rows
 from tests.export.sheets.models import fuzzed_rows, mixed_model
-from tpnn import scorecard
+from tpnn import ScoreCard, TPNNClassifier, scorecard
 
 # the machine of Java has its own handlers of signals, so it runs in a process of its own
 SCRIPT = """
@@ -49,6 +50,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.pmml")):
     answers = [{key: x for key, x in answer.items() if key} for answer in answers]
     path.with_suffix(".answers").write_text(json.dumps(answers))
 """
+WORDS = ["c\r\nd", "\te", "f"]
 TASKS = ("regression", "two classes", "counts", "survival", "several classes")
 
 pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
@@ -80,6 +82,16 @@ def run(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.answers")}
 
 
+def card_of_hours() -> ScoreCard:
+    """Card of hours that go round, some of which are missing, and of words with ends of lines."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"hour": rng.uniform(0, 24, 300), "a": rng.choice(WORDS, 300)})
+    y = np.sin(X["hour"] / 24 * 2 * np.pi) * (X["a"] == WORDS[0]) + X["hour"] / 24 > 0.5
+    X.loc[::5, "hour"] = np.nan
+    model = TPNNClassifier(**QUICK, order=2, interactions=[("hour", "a")], periodic={"hour": 24})
+    return scorecard(model.fit(X, y), max_bands=3)
+
+
 @needs_java
 def test_jpmml_predicts_what_the_library_predicts(tmp_path: Path) -> None:
     cases = {}
@@ -93,7 +105,16 @@ def test_jpmml_predicts_what_the_library_predicts(tmp_path: Path) -> None:
     new = fuzzed_rows(card.banded.model, 80)
     card.to_pmml(tmp_path / "card.pmml", codes={"count": ("R7", "Many")})
     (tmp_path / "card.json").write_text(as_json(new))
+    clock = card_of_hours()
+    clock.to_pmml(tmp_path / "clock.pmml")
+    hours = pd.DataFrame({"hour": [-3.0, 0.0, 5.5, 11.9, 24.0, 1e6, np.nan], "a": WORDS[0]})
+    (tmp_path / "clock.json").write_text(as_json(hours))
+    (tmp_path / "model.pmml").write_text(clock.banded.model.to_code("pmml"), "ascii")
+    (tmp_path / "model.json").write_text(as_json(hours))
     answers = run(tmp_path)
+    np.testing.assert_array_equal(pd.DataFrame(answers["clock"])["score"], clock.score(hours))
+    likely = pd.DataFrame(answers["model"])["probability(True)"]
+    np.testing.assert_allclose(likely, clock.banded.model.predict(hours), rtol=1e-12)
     for task, (model, rows) in cases.items():
         truth, found = expected(model, rows), pd.DataFrame(answers[task])
         shown = found.filter(regex=r"^(prediction|probability)").astype(float).to_numpy()
@@ -142,8 +163,24 @@ def test_what_pmml_has_no_room_for_is_refused() -> None:
             remainder_model("regression"),
             "model: PMML holds nothing but components.*remainder=False",
         ),
-        (model_of("quantiles"), "model: a regression in PMML has one output, found 4"),
+        (model_of("quantiles"), "one output, found 4.*to_code\\('c'\\)"),
         (replace(model_of("several classes"), output_names=("a", "b\0", "c")), "control char"),
     ):
         with pytest.raises(ValueError, match=words):
             model.to_code("pmml")
+
+
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        (5, "codes: must have a code and a text .*, found 5"),
+        ("abc", "codes: must have a code and a text .*, found 'abc'"),
+        ({"count": 5}, "codes: must have a code and a text .*, found 'count': 5"),
+        ({"count": (["R7"], "Many")}, "codes: must have a code and a text"),
+        ({"count": ("R\0", "Many")}, "codes: codes must have no control characters"),
+    ],
+)
+def test_wrong_codes_are_named(codes: Any, words: str, tmp_path: Path) -> None:
+    card = scorecard(mixed_model(1, "logit"), max_bands=3)
+    with pytest.raises(ValueError, match=words):
+        card.to_pmml(tmp_path / "card.pmml", codes)

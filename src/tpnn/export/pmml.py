@@ -42,7 +42,7 @@ def to_pmml(model: AnovaModel, contributions: bool) -> str:
     if n_outputs > 1 and not is_class:
         raise ValueError(
             f"model: a regression in PMML has one output, found {n_outputs}. Fit a model for each, "
-            "or use to_code or to_onnx."
+            "or use to_code('c'), 'javascript' or 'python', or to_onnx."
         )
     page = Page(lowered)
     components, offset = page.components(), page.offset()
@@ -91,7 +91,8 @@ def card_to_pmml(card: ScoreCard, codes: Sequence[str]) -> str:
         field(output, name, "categorical", "string", feature="reasonCode", rank=str(rank))
     characteristics = SubElement(root, "Characteristics")
     for (component, points), code in zip(card.points.items(), codes, strict=True):
-        about = {"name": legal(card.names[component]), "reasonCode": legal(code)}
+        about = {"name": legal(card.names[component])}
+        about["reasonCode"] = legal(code, "codes: codes", "Change it")
         one = SubElement(characteristics, "Characteristic", about, baselineScore=str(points.max()))
         for cell in product(*(page.band_tests(j, card.banded.bands[j]) for j in component)):
             partial = str(points[tuple(band for band, _ in cell)])
@@ -124,9 +125,10 @@ class Page:
         return model
 
     def text(self) -> str:
-        """Whole document, in ASCII."""
+        """Whole document, in ASCII; readers take a plain carriage return for a line feed."""
         ElementTree.indent(self.root, "")
-        return ElementTree.tostring(self.root, xml_declaration=True).decode()
+        text = ElementTree.tostring(self.root, xml_declaration=True).decode()
+        return text.replace("\r", "&#13;")
 
     def free(self, name: str) -> str:
         """Name that no other field has."""
@@ -160,7 +162,7 @@ class Page:
         """Every band of a feature with its tests; the first band whose tests hold counts."""
         number = next(j for j, x in enumerate(self.lowered.inputs) if x.feature == feature)
         column, name = self.lowered.inputs[number], self.numbers[number]
-        tests = [(bands.n_regular, [Condition(name, "isMissing")])]
+        tests = [(bands.n_regular, [Condition(self.columns[number], "isMissing")])]
         if bands.has_levels:
             for band in range(bands.n_regular):
                 places = np.flatnonzero(bands.of_point[: len(column.levels)] == band).tolist()
@@ -201,7 +203,9 @@ class Page:
             return name
         derived = self._derived(f"{name} in its unit")
         if column.period:
-            periods = apply(apply(derived, "-", name), "*")
+            known = apply(derived, "if")  # floor fails where its argument is missing
+            apply(known, "isNotMissing", name)
+            periods = apply(apply(known, "-", name), "*")
             apply(apply(periods, "floor"), "/", name, column.period)
             constant(periods, column.period)
         else:
@@ -293,12 +297,13 @@ def level_word(column: Input, level: Any) -> str:
     return legal(str(level)) if is_text else repr(float(level))
 
 
-def legal(text: str) -> str:
+def legal(
+    text: str, what: str = "model: names and levels", advice: str = "Rename it before the fit"
+) -> str:
     """Text, if XML can hold it."""
     if NO_XML.search(text):
         raise ValueError(
-            f"model: names and levels must have no control characters in PMML, found {text!r}. "
-            "Rename it before the fit."
+            f"{what} must have no control characters in PMML, found {text!r}. {advice}."
         )
     return text
 

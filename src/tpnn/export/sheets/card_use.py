@@ -121,12 +121,16 @@ def _by_code(card: ScoreCard, codes: Mapping[str, Any]) -> list[tuple[list[int],
     names, features = card.names, card.banded.model.feature_names
     possible = {*names.values(), *(features[j] for s in card.points for j in s)}
     groups: dict[Any, tuple[list[int], str, str]] = {}
-    for name, pair in codes.items():
-        if name not in possible or isinstance(pair, str) or len(pair) != 2:
-            raise ValueError(
-                "codes: must have a code and a text for features of the card, found "
-                f"{name!r}: {pair!r:.200}. Pass {{{min(possible)!r}: ('R01', 'Why')}}, for example."
-            )
+    wrong: list[str] = [] if isinstance(codes, Mapping) else [f"{codes!r:.200}"]
+    for name, pair in codes.items() if not wrong else ():
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if name not in possible or not is_pair or not all(isinstance(x, str | int) for x in pair):
+            wrong.append(f"{name!r}: {pair!r:.200}")
+    if wrong:
+        raise ValueError(
+            f"codes: must have a code and a text for features of the card, found {wrong[0]}. Pass "
+            f"{{{min(possible)!r}: ('R01', 'Why')}}, for example."
+        )
     for k, (component, name) in enumerate(names.items()):
         possible_names = (name, *(features[j] for j in component))
         code, text = next((codes[one] for one in possible_names if one in codes), ("", ""))
