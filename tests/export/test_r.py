@@ -106,8 +106,10 @@ number <- do.call(fit_tpnn, c(list(formula = y ~ a + n + town + size + day + fla
 label <- do.call(fit_tpnn, c(list(formula = kind ~ a + town), settings))
 write(format(predict(number, rows), digits = 17), file.path(folder, "number"), ncolumns = 1)
 write(format(predict(label, rows), digits = 17), file.path(folder, "label"), ncolumns = 1)
-message <- tryCatch(fit_tpnn(y ~ a:n, rows), error = conditionMessage)
-stopifnot(grepl("columns of data are needed", message))
+for (wrong in list(y ~ a:n, log(y) ~ ., ~ a, a ~ a + n, y ~ a + offset(log(n)), y ~ a - 1)) {
+  message <- tryCatch(fit_tpnn(wrong, rows), error = conditionMessage)
+  stopifnot(is.character(message), grepl("columns of data are needed", message))
+}
 """
 
 

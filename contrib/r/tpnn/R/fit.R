@@ -2,12 +2,15 @@ fit_tpnn <- function(formula, data, weights = NULL, ...) {
   if (!requireNamespace("reticulate", quietly = TRUE)) {
     stop("fits need the package reticulate and a Python with tpnn. Run install.packages('reticulate').")
   }
-  target <- all.vars(formula[[2]])
-  features <- attr(terms(formula, data = data), "term.labels")
-  features <- gsub("^`|`$", "", features)
-  if (length(target) != 1 || !all(c(target, features) %in% names(data))) {
-    stop("formula: columns of data are needed, such as y ~ . or y ~ a + b; found ",
-         deparse(formula), ". Interactions are found, or listed as interactions.")
+  parts <- terms(formula, data = data)
+  target <- if (length(formula) == 3 && is.name(formula[[2]])) as.character(formula[[2]])
+  features <- gsub("^`|`$", "", attr(parts, "term.labels"))
+  is_plain <- is.null(attr(parts, "offset")) && attr(parts, "intercept") == 1
+  if (is.null(target) || !is_plain || target %in% features ||
+      !all(c(target, features) %in% names(data))) {
+    stop("formula: columns of data are needed, one on the left and others on the right, such as ",
+         "y ~ . or y ~ a + b; found ", deparse1(formula), ". Transform columns in data. Name an ",
+         "offset on the right, and again as offset. Interactions are found, or listed as interactions.")
   }
   pandas <- reticulate::import("pandas", convert = FALSE)
   columns <- lapply(data[features], as_python, pandas = pandas)
