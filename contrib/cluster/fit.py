@@ -14,7 +14,10 @@ MODEL = TPNNRegressor(random_state=0)
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("table", help="folder, pattern or address of Parquet files")
 parser.add_argument("target", help="column to predict")
-parser.add_argument("storage", help="empty folder or address that all machines can write")
+parser.add_argument(
+    "storage",
+    help="folder or address that all machines can write: empty, or of the same fit, which goes on",
+)
 parser.add_argument("--workers", type=int, default=2)
 parser.add_argument("--output", default="model.tpnn", help="file of the driver's machine")
 

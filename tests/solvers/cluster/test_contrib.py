@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import tpnn
+
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "contrib" / "cluster"
 
@@ -31,7 +33,10 @@ def test_the_manifest_is_a_job_whose_parts_fit_together() -> None:
     (container,) = workers["template"]["spec"]["containers"]
     cores = workers["replicas"] * int(container["resources"]["requests"]["cpu"])
     assert int(entry[entry.index("--workers") + 1]) <= cores
-    assert yaml.safe_load(job["spec"]["runtimeEnvYAML"]) == {"pip": ["tpnn[ray]"]}
+    (installed,) = yaml.safe_load(job["spec"]["runtimeEnvYAML"])["pip"]
+    wheel = f"tpnn-{tpnn.__version__}-py3-none-any.whl"  # no index has tpnn
+    assert re.fullmatch(rf"tpnn\[ray\] @ https://\S+/{re.escape(wheel)}", installed)
+    assert job["spec"]["backoffLimit"] > 0  # else nothing starts a lost driver again
 
 
 def test_the_calls_of_spark_exist() -> None:
