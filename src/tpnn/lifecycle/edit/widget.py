@@ -43,6 +43,7 @@ def editor(model: Any, X: Any = None, y: Any = None, *, offset: Any = None) -> A
     """
     frozen = as_model(model)
     reporter = model if hasattr(model, "report") else frozen  # estimators know about the fit
+    keeps_edits = isinstance(model, Predicts)
     page = in_frame(reporter.report(None, X, y, offset=offset).page)
     rows, widget = held_out_rows(X, y, offset) if y is not None else None, _class()(page=page)
 
@@ -53,7 +54,7 @@ def editor(model: Any, X: Any = None, y: Any = None, *, offset: Any = None) -> A
             widget.error = f"{error} These edits are not in edited_, which stays as it was."
             return
         widget.error, widget.edited_ = "", edited
-        if isinstance(model, Predicts):
+        if keeps_edits:
             model.edited_ = edited
 
     take(widget.edits)
