@@ -233,7 +233,7 @@ def test_bad_input(rows: pd.DataFrame) -> None:
         TPNNRegressor(**QUICK, periodic={"hour": 24}, shapes={"hour": "convex"}).fit(rows, y)
     with pytest.raises(ValueError, match="shapes: must be None, or a dict"):
         TPNNRegressor(**QUICK, periodic={"hour": 0}).fit(rows, y)
-    with pytest.raises(ValueError, match="shapes: features must be names"):
+    with pytest.raises(ValueError, match=r"^periodic: features must be names"):
         TPNNRegressor(**QUICK, periodic={"hours": 24}).fit(rows, y)
     fitted = TPNNRegressor(**QUICK, periodic={"hour": 24}).fit(rows, y)
     with pytest.raises(TypeError, match="must hold what it held in fit, periodic numbers"):

@@ -19,6 +19,7 @@ from tpnn._utils.rules import check_parameters, is_whole
 from tpnn._utils.threads import threads_of
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.measure import purify_tables
+from tpnn.anova.shapes import RANDOM
 from tpnn.estimators.warm_start import WarmStart
 from tpnn.loss.row_values import checked_numbers, checked_offset, column_offset, refuse_masked
 from tpnn.model.model import AnovaModel
@@ -188,6 +189,10 @@ class FitInputs(NamedTuple):
 def prepare(tables: Sequence[Any], targets: Targets, settings: Settings) -> FitInputs:
     """Note the time and read X and X_val; a column that is the offset joins the targets."""
     limits, table = limits_from_now(settings), read(tables, targets, settings)
+    for feature, shape in settings.shapes.items():
+        if shape == RANDOM or not isinstance(shape, str):  # which have short forms
+            short = "random" if shape == RANDOM else "periodic"
+            resolve_feature(feature, table.column_names, short)
     if table.offset_column is None:
         return FitInputs(table, targets, settings, limits)
     offset = column_offset(table, table.offset_column)

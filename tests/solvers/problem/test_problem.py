@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,22 @@ def test_freezing_averages_the_bags_and_restores_the_users_scale(data: Any) -> N
     assert fine, "every value is a node"
     outside = problem.shift + problem.scale * inside
     assert model.raw_scores(rows) == pytest.approx(outside)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-30])
+def test_rounding_errors_of_own_losses_are_relative_to_the_largest_table(
+    data: Any, unit: float
+) -> None:
+    """Own losses have any unit, and their constant may be zero."""
+    own = replace(OBJECTIVES["squared_error"], standardised=False)
+    problem = replace(problem_of(*data).with_components(ComponentSet.up_to(3, 1)), objective=own)
+    solution = drawn(problem)
+    tables = [unit * scale * t for t, scale in zip(solution.tables, (1, 1e-20, 1e-3), strict=True)]
+    solution = replace(solution, tables=tables, intercepts=0 * solution.intercepts)
+    model = problem.freeze(solution, Task(own))
+    assert [bool(table.any()) for table in model.tables] == [
+        solution.components.index(s) != 1 for s in model.components
+    ]
 
 
 def test_raw_scores_by_bag_are_those_of_all_lanes(data: Any, monkeypatch: Any) -> None:
