@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tpnn
 from tests.cli.commands import run
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor
@@ -138,3 +139,27 @@ def test_addresses_and_patterns_of_them(data: Path, tmp_path: Path, frame: Any) 
     assert run(*arguments, f"{data.as_uri()}/*e.parquet", "-o", tmp_path / "some") == 0
     some = sorted(file.name for file in (tmp_path / "some").rglob("*.parquet"))
     assert some == ["one.parquet", "three.parquet"]
+
+
+def test_csv_files_of_a_folder_keep_their_names(
+    tmp_path: Path, frame: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = TPNNRegressor(**QUICK).fit(frame, frame.a)
+    model.model_.save(tmp_path / "model.tpnn")
+    parts = {"z.csv": frame[:100], "more/a.csv.gz": frame[100:]}
+    for name, rows in parts.items():
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        rows.to_csv(tmp_path / "data" / name, index=False)
+    arguments = ("predict", tmp_path / "model.tpnn", tmp_path / "data", "-o")
+    assert run(*arguments, tmp_path / "out") == 0
+    for name, rows in parts.items():
+        found = pd.read_parquet(tmp_path / "out" / f"{name}.parquet")
+        np.testing.assert_allclose(found.prediction, model.predict(rows), rtol=1e-12)
+    assert run(*arguments, tmp_path / "data") == 1
+    assert run(*arguments, tmp_path / "out", "--separator", ";") == 1
+    assert "--separator, --decimal and --encoding are for one CSV" in capsys.readouterr().err
+
+
+def test_a_model_at_an_address_is_refused_as_it_was_named() -> None:
+    with pytest.raises(ValueError, match=r"path: .* found the address 's3://bucket/m\.tpnn'"):
+        tpnn.load("s3://bucket/m.tpnn")

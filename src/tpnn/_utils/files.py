@@ -73,6 +73,11 @@ def check_path(path: Any) -> None:
             f"path: must be the path of a file, a str or a pathlib.Path, found {reprlib.repr(path)}"
             f" of type {type(path).__name__}. Pass for example 'model.tpnn'."
         )
+    if "://" in os.fspath(path):
+        raise ValueError(
+            f"path: must be a file of this machine, found the address {os.fspath(path)!r}. Copy "
+            "the file from or to the store."
+        )
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:

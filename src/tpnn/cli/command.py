@@ -193,7 +193,7 @@ COMMANDS = {
             "fitted to all rows; 0 leaves the score out"),
     ), {"the task": TASK, "the model": MODEL}, reads_model=False),
     "predict": Command("predict the rows of a table", "tpnn.cli.predict", (
-        _rows("; or a folder, pattern or address of Parquet files", needed=True),
+        _rows("; or a folder, pattern or address of Parquet or CSV files", needed=True),
         _of("-o", "--output",
             help=f"{TO_SCREEN}; for many files, the folder to write one for each to"),
         _columns("--keep", "column that tells rows apart, to write beside the predictions"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tpnn
-from tpnn.cli.csv_files import read_rows
+from tpnn.cli.csv_files import CsvFormat, read_rows
 from tpnn.cli.output import check_output, write_table
 from tpnn.table.files.source import Source
 
@@ -18,6 +18,11 @@ from tpnn.table.files.source import Source
 def run_predict(options: argparse.Namespace) -> None:
     """Write the prediction of every row."""
     if is_of_many_files(options.data):
+        if CsvFormat.of(options) != CsvFormat():
+            raise ValueError(
+                "data: --separator, --decimal and --encoding are for one CSV file, found "
+                f"{options.data!r}. Leave them out, or predict one file after the other."
+            )
         predict_files(options.model, options.data, options.output, options.keep)
         return
     check_output(options.output, options.model, options.data)
@@ -55,19 +60,22 @@ def is_of_many_files(data: str) -> bool:
 def predict_files(model_path: str, data: str, output: str | None, keys: Sequence[str]) -> None:
     """Write a Parquet file of predictions for each file of a folder, pattern or address.
 
-    The files have the names, and the folders, of those that are read; their rows are in the same
-    order, and the columns of the keys come first. Some thousand rows are in memory at a time.
+    The files have the names, and the folders, of those that are read, and those of CSV files end in
+    .parquet besides; their rows are in the same order, and the columns of the keys come first. Some
+    thousand rows are in memory at a time.
     """
+    from tpnn.table.files.csv_copy import csv_files
     from tpnn.table.files.reading import Telling
 
     source = Source(data)
-    names = [fragment.path for fragment in source.fragments]
+    names = csv_files(data)[1] or [fragment.path for fragment in source.fragments]
     folder, base = _checked_folder(output, names), os.path.commonpath(map(os.path.dirname, names))
     model = tpnn.load(model_path).model_
     check_keys(keys, source.names, prediction_names(model))
     telling, done = Telling(source.n_rows), 0
-    for fragment in source.fragments:
-        target = folder / os.path.relpath(fragment.path, base)
+    for fragment, name in zip(source.fragments, names, strict=True):
+        ending = "" if source.copy is None else ".parquet"
+        target = folder / (os.path.relpath(name, base) + ending)
         for n_rows in _write(target, model, source, fragment, keys):
             done += n_rows
             telling.tell(f"Predicting: {done:,} of {source.n_rows:,} rows", done)

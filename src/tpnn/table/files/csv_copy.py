@@ -34,7 +34,7 @@ MISSING = ("", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
 
 def copy_of_csv(path: str) -> str | None:
     """Folder of Parquet files with the rows of CSV files; None where a path stands for others."""
-    store, files = _csv_files(path)
+    store, files = csv_files(path)
     if not files:
         return None
     arrow, _ = import_arrow()
@@ -65,7 +65,7 @@ def _targets(folder: str, files: list[str]) -> list[Path]:
     return [Path(folder, f"{k:09d}", *parts, "rows.parquet") for k, parts in enumerate(columns)]
 
 
-def _csv_files(path: str) -> tuple[Any, list[str]]:
+def csv_files(path: str) -> tuple[Any, list[str]]:
     """Store and CSV files of a path; no files where it stands for others."""
     if "://" not in path:
         found = find_files(path)
