@@ -1,8 +1,8 @@
 """Coverage of the effects of a complete table, of which a column has gaps.
 
-`python -m benchmarks.truth.missing [samples]` prints the table of docs/lab/truth.md. Of three
-uniform features two have normal scores with a correlation of 0.7; a share of the first is missing,
-by chance or by a logarithm of odds that rises with the second feature or with the target.
+`python -m benchmarks.truth.missing [samples]` prints a table. Of three uniform features
+two have normal scores with a correlation of 0.7. A share of the first is missing, by chance or by
+odds whose logarithm rises with the second feature or with the target.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,13 @@ from benchmarks.common.quadrature import true_importance
 from benchmarks.common.scores import rmse, selection_auroc
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
 from tpnn._utils.arrays import FloatArray
+from tpnn.loss.objectives import OBJECTIVES
+from tpnn.search.screen import rank_pairs
+from tpnn.solvers.problem.problem import Bagging, Problem
+from tpnn.solvers.problem.rows import Targets
+from tpnn.solvers.solution import Limits, NoProgress
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.table import Table
 
 PAPER = {"f1": 1.0, "f2": 0.943, "f3": 0.956}  # AUROC of ANOVA-T2PNN
 PLANTED = {"features": 200, "mains": 5, "pairs": 5, "triples": 2}
@@ -141,7 +147,7 @@ def _auroc(X: pd.DataFrame, y: pd.Series, order: int, seed: int, plan: Plan) -> 
 
 
 def measure_third_order(plan: Plan) -> list[Row]:
-    """Compare RMSE on California housing of order 3, screened by default, with that of order 2."""
+    """Compare RMSE on California housing of order 3 with that of order 2."""
     errors: dict[int, list[float]] = {2: [], 3: []}
     for seed in range(plan.splits):
         data = california(seed, plan.training_rows)
@@ -165,9 +171,10 @@ def measure_screen(plan: Plan) -> list[Row]:
     y = X[:, 0] + X[:, 3] * X[:, 77] + rng.normal(size=len(X))
     n_pairs = len(list(combinations(range(X.shape[1]), 2)))
     what = f"{n_pairs:,} pairs of {len(X):,} x {X.shape[1]}"
-    ours = _screen(X, y)
-    taken = [seconds(lambda: ours.rank(2, 300)) for _ in range(3)]
-    rows = [row("screening", f"residual histograms, {what}", min(taken[1:]), "s", "<= 10")]
+    problem, residual = _problem(X, y)
+    features = list(range(X.shape[1]))
+    taken = [seconds(lambda: rank_pairs(problem, residual, features, None)) for _ in range(3)]
+    rows = [row("screening", f"residuals, {what}", min(taken[1:]), "s", "<= 10")]
     for name, rank in {"NID": _nid, "FAST of EBM": _fast}.items():
         try:
             rows.append(row("screening", f"{name}, {what}", rank(X, y), "s"))
@@ -176,27 +183,21 @@ def measure_screen(plan: Plan) -> list[Row]:
     return rows
 
 
-def _screen(X: FloatArray, y: FloatArray) -> Any:
-    from tpnn.anova.measure import Marginal
-    from tpnn.search.screen import Screen
-    from tpnn.solvers.solution import Limits
-    from tpnn.table.codes import code_rows
-    from tpnn.table.encoder import TableEncoder
-    from tpnn.table.table import Table
-
-    table = Table(X)
+def _problem(X: FloatArray, y: FloatArray) -> tuple[Problem, FloatArray]:
+    """Problem of some rows, and what the best constant leaves of their targets."""
+    table, bagging = Table(X), Bagging(1, 0.15, 0)
     encoder = TableEncoder.fit(table, {1: 256})
-    codes = code_rows(table, encoder, np.arange(len(X)))[1]
-    residual = (y - y.mean())[:, None]
-    marginal = Marginal.of(encoder.axes[1])
-    return Screen(codes, marginal, residual, seed=0, limits=Limits())
+    targets, objective = Targets(y[:, None], None, np.zeros(len(y))), OBJECTIVES["squared_error"]
+    problem = Problem.build(table, encoder, targets, objective, bagging, {})
+    return problem, np.asarray(problem.distinct.weights[:, None] * problem.rows.y, float)
 
 
 def _nid(X: FloatArray, y: FloatArray) -> float:
-    from tpnn.search.nid import rank_pairs
+    from tpnn.search import nid
 
-    ranks = (X.argsort(0).argsort(0) + 0.5) / len(X) - 0.5
-    return seconds(lambda: rank_pairs(ranks, (y - y.mean())[:, None], 300, seed=0))
+    problem, _ = _problem(X, y)
+    nothing = Grow(growth="none").solve(problem, Limits(), NoProgress())
+    return seconds(lambda: nid.rank_pairs(problem, nothing, 300))
 
 
 def _fast(X: FloatArray, y: FloatArray) -> float:

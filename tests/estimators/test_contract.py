@@ -85,7 +85,7 @@ def test_nullable_labels_keep_their_type(table: Any, dtype: str, classes: list[A
 def test_names_of_components_are_unique(table: Any) -> None:
     X, y = table
     X = X.set_axis(["a", "b", "a x b", "c"], axis=1)
-    names = TPNNRegressor(**QUICK, order=2).fit(X, y).get_feature_names_out().tolist()
+    names = TPNNRegressor(**QUICK, interactions="all").fit(X, y).get_feature_names_out().tolist()
     assert names[:5] == ["a", "b", "a x b", "c", "a x b (component)"]
     assert len(set(names)) == len(names) == 10
 

@@ -23,7 +23,7 @@ from tpnn.uncertainty.recipe import infer
 @pytest.fixture(scope="module")
 def found(table: Any, quick: Any) -> Solved:
     X, y = table
-    return solved(TPNNRegressor(**{**quick, "order": 2}), X, y)
+    return solved(TPNNRegressor(**quick, interactions="all"), X, y)
 
 
 def test_the_loss_without_a_component_is_that_of_the_others(found: Solved) -> None:
@@ -78,7 +78,8 @@ def test_concurvity_is_that_of_the_training_rows(quick: Any) -> None:
 
 def test_orders_that_are_taken_whole_were_not_searched(table: Any, quick: Any) -> None:
     X, y = table
-    assert solved(TPNNRegressor(**{**quick, "order": 2}), X, y).searched == set()
+    assert solved(TPNNRegressor(**quick, interactions="all"), X, y).searched == set()
+    assert solved(TPNNRegressor(**{**quick, "order": 1}), X, y).searched == set()
     assert solved(TPNNRegressor(**quick, interactions=2), X, y).searched == {2}
     listed = solved(TPNNRegressor(**quick, interactions=[("smooth", "level")]), X, y)
     assert listed.searched == set()

@@ -185,7 +185,9 @@ def test_gradient_descent_and_frozen_model_agree() -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, (300, 3)).astype(float)
     y = X[:, 0] * X[:, 1] - X[:, 2] + rng.normal(size=300)
-    model = TPNNRegressor(**{**with_solver(QUICK_DESCENT, max_steps=25), "n_bags": 1}).fit(X, y)
+    model = TPNNRegressor(
+        **{**with_solver(QUICK_DESCENT, max_steps=25), "n_bags": 1, "interactions": "all"}
+    ).fit(X, y)
     best = min(record["validation_loss"] for record in told(model))
     residual = (y - model.predict(X)) / y.std()
     training = next(r["training_loss"] for r in told(model) if r["validation_loss"] == best)

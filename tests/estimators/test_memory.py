@@ -62,7 +62,7 @@ def test_it_grows_with_rows_bags_outputs_and_orders() -> None:
         X, order=2, interactions=50
     )
     listed = estimate_memory(X, interactions=[(0, 1)])
-    assert alone < listed < estimate_memory(X, interactions=[(0, 1), (1, 2), (2, 3)])
+    assert listed < estimate_memory(X, interactions=[(0, 1), (1, 2), (2, 3)])
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_is_kept_is_fitted_as_if_listed(
     monkeypatch.setattr(Spy, "calls", [])
     X, y = alike(600)
     settings = {**QUIET, "solver": Spy(max_rounds=60), "order": 2}
-    model = TPNNRegressor(**asked, **settings).fit(X, y)
+    model = TPNNRegressor(**asked, **settings, interactions="all").fit(X, y)
     full, again = ({tuple(X.columns[list(s)]) for s in listed} for listed in Spy.calls)
     assert set(model.components_) < full
     assert again == {(j,) for s in model.components_ for j in s} | set(model.components_)
@@ -84,7 +84,7 @@ def test_what_is_kept_is_fitted_as_if_listed(
 def test_nothing_is_refitted_where_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Spy, "calls", [])
     X, y = alike(300)
-    settings = {**QUIET, "solver": Spy(max_rounds=20), "order": 2}
+    settings = {**QUIET, "solver": Spy(max_rounds=20), "interactions": "all"}
     all_kept = TPNNRegressor(max_components=6, **settings).fit(X, y)
     plain = TPNNRegressor(**settings).fit(X, y)
     assert len(Spy.calls) == 2
@@ -187,7 +187,7 @@ def test_positions_count_the_column_of_an_exposure() -> None:
 def fitted() -> tuple[TPNNRegressor, pd.DataFrame, np.ndarray]:
     X, y = alike(800)
     X = X.assign(d=np.random.default_rng(5).normal(size=800))
-    return TPNNRegressor(**QUIET, order=2).fit(X, y), X, y
+    return TPNNRegressor(**QUIET, interactions="all").fit(X, y), X, y
 
 
 def test_the_path_leads_from_sparse_to_full(fitted: Any) -> None:
@@ -250,7 +250,7 @@ def test_subsets_that_were_fitted_anyway_are_not_fitted_again(
     X = rng.uniform(-1, 1, (400, 2))
     settings: dict[str, Any] = {**QUIET, "solver": Spy(max_rounds=30), "order": 2}
     y = X[:, 0] * X[:, 1]
-    model = TPNNRegressor(max_components=1, **settings).fit(X, y)
+    model = TPNNRegressor(max_components=1, interactions="all", **settings).fit(X, y)
     assert len(Spy.calls) == 1
     exact = TPNNRegressor(components=[(0, 1)], **settings).fit(X, y)
     assert same(model.model_, exact.model_)

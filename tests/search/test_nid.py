@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.search.test_search import QUIET, wide
-from tpnn import TPNNRegressor
+from tests.search.test_found import QUIET, wide
+from tests.solvers.problem.test_problem import problem_of
+from tpnn import ComponentSet, Grow, TPNNRegressor
+from tpnn.solvers.solution import Limits, NoProgress
 
 nid = pytest.importorskip("tpnn.search.nid", reason="torch is not installed")
 
@@ -35,12 +37,14 @@ def test_strengths_of_a_network_by_hand() -> None:
 
 def test_network_finds_a_pair_and_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nid, "MAX_EPOCHS", 20)
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (1500, 5))
-    rankings = [nid.rank_pairs(X, X[:, 1:2] * X[:, 3:4], most=3, seed=0) for _ in range(2)]
-    assert rankings[0].components[0] == (1, 3)
-    assert rankings[0].components == rankings[1].components
-    np.testing.assert_array_equal(rankings[0].scores, rankings[1].scores)
+    X = np.random.default_rng(0).uniform(-1, 1, (1500, 5))
+    problem = problem_of(X, X[:, 1] * X[:, 3])
+    nothing = problem.with_components(ComponentSet(((0,),)))
+    solution = Grow(growth="none").solve(nothing, Limits(), NoProgress())
+    rankings = [nid.rank_pairs(problem, solution, most=3) for _ in range(2)]
+    assert rankings[0][0] == (1, 3)
+    assert len(rankings[0]) == 3
+    assert rankings[0] == rankings[1]
 
 
 def test_network_is_not_trained_beyond_the_deadline() -> None:

@@ -84,7 +84,7 @@ def test_components_that_shapes_leave_nothing_of_are_not_kept() -> None:
 
 def rule(**changes: Any) -> Keep:
     usual: dict[str, Any] = {
-        "method": "none", "most": None, "heredity": False, "screened": False, "certain": (),
+        "method": "none", "most": None, "heredity": False, "may_be_noise": False, "certain": (),
         "required": (),
     }  # fmt: skip
     return Keep.read(**{**usual, **changes})
@@ -141,9 +141,9 @@ def test_heredity_puts_subsets_first(held_out: HeldOut) -> None:
         assert all((feature,) in order[: place + 1] for feature in component)
 
 
-def test_what_a_screen_found_is_clear_unless_the_rows_speak_against_it(held_out: HeldOut) -> None:
+def test_what_is_certain_is_clear_whatever_the_rows_say(held_out: HeldOut) -> None:
     certain = {(0,), (1, 2)}
-    selection = select(held_out, rule(method="noise", certain=certain, screened=True))
+    selection = select(held_out, rule(method="noise", certain=certain, may_be_noise=True))
     assert set(selection.kept) >= certain
 
 

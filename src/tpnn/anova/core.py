@@ -30,6 +30,7 @@ class CoreRules:
     most: int  # components; those that are required may be more
     order: int  # largest number of features of a component
     required: tuple[Component, ...] = ()
+    most_higher: int = 1_000_000  # components of three and more features, whose grids are large
 
 
 def variances(
@@ -41,7 +42,7 @@ def variances(
     """
     orders = range(1, order + 1)
     coarse = {d: [axis.coarsened(COARSE_NODES[d]) for axis in axes] for d in orders}
-    wanted = [s for d in orders for s in _most_frequent(bags, d)]
+    wanted = [s for d in orders for s in most_frequent(bags, d, MOST_RANKED[d])]
     read = workers.map(lambda boxes: boxes.stacks(wanted, coarse)[1], bags)
     sizes = dict[Component, float]()
     for stacks in zip(*read, strict=True):
@@ -54,12 +55,12 @@ def variances(
     return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _most_frequent(bags: Sequence[Boxes], order: int) -> list[Component]:
+def most_frequent(bags: Sequence[Boxes], order: int, most: int) -> list[Component]:
     """Find the sets of so many features that meet in the most leaves."""
     counts = Counter[Component]()
     for boxes in bags:
         counts.update(boxes.subsets(order))
-    return sorted(counts, key=lambda s: (-counts[s], s))[: MOST_RANKED[order]]
+    return sorted(counts, key=lambda s: (-counts[s], s))[:most]
 
 
 def core_of(sizes: Mapping[Component, float], rules: CoreRules) -> ComponentSet:
@@ -72,6 +73,8 @@ def core_of(sizes: Mapping[Component, float], rules: CoreRules) -> ComponentSet:
         new = set(_subsets(component)) - core
         if len(component) > rules.order or len(core) + len(new) > rules.most:
             continue
+        if _n_higher(core) + _n_higher(new) > rules.most_higher:
+            continue
         core |= new
         carried += sum(sizes.get(s, 0.0) for s in new)
     return ComponentSet(tuple(core))
@@ -80,3 +83,7 @@ def core_of(sizes: Mapping[Component, float], rules: CoreRules) -> ComponentSet:
 def _subsets(component: Component) -> Iterable[Component]:
     for order in range(1, len(component) + 1):
         yield from combinations(component, order)
+
+
+def _n_higher(components: Iterable[Component]) -> int:
+    return sum(len(component) > 2 for component in components)

@@ -23,7 +23,7 @@ from tpnn.anova.shapes import RANDOM
 from tpnn.estimators.warm_start import WarmStart
 from tpnn.loss.row_values import checked_numbers, checked_offset, column_offset, refuse_masked
 from tpnn.model.model import AnovaModel
-from tpnn.search.search import Interactions
+from tpnn.search.interactions import Interactions
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.problem import Problem
@@ -159,7 +159,7 @@ def order_of(order: int | str, interactions: Interactions, solver: Solver) -> in
         return order
     if interactions.listed is not None:
         return max(map(len, interactions.listed), default=1)
-    finds_triples = interactions.has_noise_floor and solver.judges
+    finds_triples = interactions.are_free and solver.grows_deep
     return max(3 if finds_triples else 2, *map(len, interactions.required), 2)
 
 

@@ -12,7 +12,6 @@ from tpnn.estimators.inputs import Settings
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.pipeline import nodes_by_order
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.search.search import MOST_INTERACTIONS, Interactions
 from tpnn.table.columns import array_of, is_in_files
 from tpnn.table.files.source import Source
 from tpnn.table.table import Table
@@ -23,7 +22,7 @@ BYTES_PER_LANE = 80  # of a row: its weights, slopes and scores in a bag, for on
 BYTES_PER_VALUE = 8  # of a row, with its codes
 BYTES_PER_DEEP_FEATURE, ROWS_OF_ALL_BOXES = 2e6, 10_000  # of deep trees and their boxes
 SHARE_OF_GRIDS = 0.8  # of what the solver needs at its peak, which not all components reach at once
-FOUND_BY_TREES, FOUND_BY_SEARCH = 12, 24  # pairs, where nobody says how many
+FOUND = {True: {2: 12, 3: 3}, False: {2: 60, 3: 40}}  # beside a remainder, and without one
 MOST_CLASSES = 30  # whole numbers with more values are amounts
 
 
@@ -61,36 +60,31 @@ def estimate_memory(X: Any, y: Any = None, *, n_outputs: int | None = None, **se
     bags = read.solver.enough_bags(n_rows, outputs) if isinstance(read.n_bags, str) else read.n_bags
     lanes = bags * outputs
     rows = n_rows * (BYTES_PER_VALUE * n_features + BYTES_PER_LANE * lanes)
-    is_deep = not read.is_order_given and read.interactions.has_noise_floor
-    boxes = n_features * min(n_rows / ROWS_OF_ALL_BOXES, 1.0) if is_deep else 0.0
-    grids = lanes * _grid_bytes(read, n_rows, n_features, outputs, is_deep)
+    has_trees = read.interactions.are_searched
+    boxes = n_features * min(n_rows / ROWS_OF_ALL_BOXES, 1.0) if has_trees else 0.0
+    grids = lanes * _grid_bytes(read, n_rows, n_features, outputs)
     return int(BYTES_AT_LEAST + rows + BYTES_PER_DEEP_FEATURE * boxes + SHARE_OF_GRIDS * grids)
 
 
-def _grid_bytes(
-    settings: Settings, n_rows: int, n_features: int, n_outputs: int, is_deep: bool
-) -> float:
+def _grid_bytes(settings: Settings, n_rows: int, n_features: int, n_outputs: int) -> float:
     """Memory of the grids of all components in one lane."""
     solver, total = settings.solver, 0.0
     few = solver.enough_nodes(n_rows, n_outputs)
     for order, most in nodes_by_order(n_features, settings).items():
         nodes = min(most, few.get(order, most))
-        count = _usual_count(settings.interactions, order, n_features, is_deep)
+        count = _usual_count(settings, order, n_features)
         total += count * solver.bytes_per_component(order, nodes)
     return total
 
 
-def _usual_count(given: Interactions, order: int, n_features: int, is_deep: bool) -> int:
+def _usual_count(settings: Settings, order: int, n_features: int) -> int:
     """Components of an order that a fit usually has: as listed, as asked for, or as it finds."""
-    count = math.comb(n_features, order)
+    given, count = settings.interactions, math.comb(n_features, order)
     if not given.are_searched or order == 1:
         return given.most(order, n_features, None)
     if given.count != "auto":
         return min(count, int(given.count)) if order == 2 else 0
-    found = FOUND_BY_TREES if is_deep else FOUND_BY_SEARCH
-    if not is_deep and order == 2 and count <= MOST_INTERACTIONS:  # so few that all are included
-        return count
-    return min(count, found) if order == 2 else min(count, found // 4)
+    return min(count, FOUND[not settings.is_order_given].get(order, 0))
 
 
 def _shape(X: Any, y: Any) -> tuple[int, int]:

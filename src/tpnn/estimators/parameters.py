@@ -48,7 +48,7 @@ def _is_max_nodes(value: Any) -> bool:
 
 INTERACTION_RULES: dict[str, Callable[[Any], bool]] = {
     "count": lambda value: one_of("auto", "all")(value) or is_count(value),
-    "method": one_of("histogram", "nid"),
+    "method": one_of("trees", "nid"),
     **dict.fromkeys(("required", "forbidden", "groups"), _are_feature_lists),
     "heredity": FLAG.holds,
 }
@@ -126,29 +126,29 @@ PARAMETERS: dict[str, Parameter] = {
     "order": Parameter(
         AUTO_OR_COUNT._replace(example="auto"),
         'int or "auto", default="auto"',
-        """Largest number of features in a component. "auto" includes triples if held-out rows
-        confirm them, and is 2 otherwise; if ``interactions`` lists components, it is the order of
-        the largest, and if it is "all" or a number, pairs are what is meant: the order is 2.""",
+        """Largest number of features in a component. "auto" means 3 (2 for the gradient solver),
+        with a remainder for what is of higher order if held-out rows miss it; if ``interactions``
+        lists components, it is the order of the largest, and if it is "all" or a number, pairs are
+        what is meant: the order is 2. A model with a given order is its components and nothing
+        else, unless ``remainder=True``.""",
     ),
     "interactions": Parameter(
         Rule(
             '"auto", "all", a number of pairs of at least 1, a list of tuples of feature names or '
-            'indices ([] for none), or a dict with some of "count", "method" ("histogram" or '
+            'indices ([] for none), or a dict with some of "count", "method" ("trees" or '
             '"nid"), "required", "forbidden", "groups" and "heredity"',
             _is_interactions,
             "all",
         ),
         '{"auto", "all"}, int, list of tuples or dict, default="auto"',
-        """Components beyond the main effects. "auto" takes all pairs if there are few of them, else
-        those that rise above the noise of the residual; then, up to ``order``, the triples that
-        lower the held-out loss and larger components above the noise. A number takes that many of
-        the best pairs. "all" takes every component up to ``order``, and a list of tuples of feature
-        names or indices takes those interactions. A dict says more, with any of: "count" ("auto",
-        "all" or a number); "method" ("histogram", or "nid" to rank pairs by the weights of a neural
-        network); "required" (tuples that are always included, of one feature too); "forbidden"
-        (features that no component may contain together); "groups" (groups of features within which
-        features may interact); "heredity" (True for a model that has all subsets of its
-        components).""",
+        """Components beyond the main effects. "auto" takes those of up to ``order`` features that
+        have the largest variance in deep trees. A number takes that many of the best pairs. "all"
+        takes every component up to ``order``, and a list of tuples of feature names or indices
+        takes those interactions. A dict says more, with any of: "count" ("auto", "all" or a
+        number); "method" ("trees", or "nid" to rank pairs by the weights of a neural network);
+        "required" (tuples that are always included, of one feature too); "forbidden" (features that
+        no component may contain together); "groups" (groups of features within which features may
+        interact); "heredity" (True for a model that has all subsets of its components).""",
     ),
     "components": Parameter(
         Rule(
@@ -166,8 +166,8 @@ PARAMETERS: dict[str, Parameter] = {
     "max_components": Parameter(
         Rule("None or a whole number of at least 1", lambda x: x is None or is_count(x), 30),
         "int, optional",
-        """Largest number of components of the model; by default only the interactions are limited,
-        to 500 of each order. The components that contribute most to the fit of held-out rows are
+        """Largest number of components of the model; by default 24 where a remainder is possible,
+        and 300 where it is not. The components that contribute most to the fit of held-out rows are
         kept and fitted again without the others.""",
     ),
     "selection": Parameter(
@@ -177,8 +177,9 @@ PARAMETERS: dict[str, Parameter] = {
         '{"auto", "noise", "one_se", "none"}, default="auto"',
         """Which components to drop after fitting: "noise" drops those that held-out rows cannot
         tell from noise, "one_se" drops all that together cost less than a standard error, "none"
-        drops nothing. "auto" is "noise" if components were screened, else "none". What is kept is
-        fitted again without the others.""",
+        drops nothing. "auto" is "noise" if the fit has to choose among the components of more than
+        100 features and no remainder is possible, else "none". What is kept is fitted again without
+        the others.""",
     ),
     "shapes": Parameter(
         Rule(

@@ -9,7 +9,9 @@ joins the solvers, the search and the fitted model.
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,14 +32,21 @@ from tpnn.anova.shapes import LINEAR, RANDOM, WRAPPED, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
-from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, moved, tree_scores, with_remainder
+from tpnn.estimators.mixture import (
+    DeepPart,
+    Mixture,
+    leaves_rest,
+    moved,
+    tree_scores,
+    with_remainder,
+)
 from tpnn.estimators.quality import gaps_event, quality_event
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.remainder import measured
 from tpnn.model.task import Task
+from tpnn.search.interactions import MOST_MAINS
 from tpnn.search.rescale import rescaled
-from tpnn.search.search import Search
 from tpnn.search.select import HeldOut, Keep, Selection, required_components, select
 from tpnn.solvers.problem.problem import Bagging, BaseModel, Problem
 from tpnn.solvers.problem.row_scores import balanced, based
@@ -60,7 +69,6 @@ if TYPE_CHECKING:
 MOST_ROWS_OF_BANDS = 5_000_000  # distinct ones; some hundred bytes each, for tables of any kind
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
 BYTES_PER_SORTED_ROW, SORTED_BYTES = 40, 1 << 31  # of columns being sorted, and of all at once
-TRIPLE_MEMORY_SHARE = 0.25  # of the free memory, for triples that a search finds
 TRAINING_SHARE = 0.85  # of a limited time; bands need some of it
 
 
@@ -73,9 +81,7 @@ class Solved:
     events: list[Event]  # what this stage did besides solving: what the search tried, or the refit
     solver: Solver
     limits: Limits  # of the solver
-    evident: frozenset[Component] = frozenset()  # that a screen found above the noise
-    keeps_mains: bool = True  # whether all main effects are included and kept
-    is_screened: bool = False  # whether mains and pairs had to rise above the noise
+    may_be_noise: bool = False  # whether trees chose some components of very many features
     searched: frozenset[int] = frozenset()  # orders of which some components were chosen
     posteriors: Mapping[Component, Posterior] | None = None  # where bands were asked for
     tests: Mapping[Component, ZeroTest] = field(default_factory=dict)  # of the same components
@@ -122,8 +128,7 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     check_memory(problem, settings)
     looked = [*quality_event(problem, table, identifiers), *gaps_event(problem)]
     clock.lap("build")
-    solve = solve_searched if settings.interactions.are_searched else solve_listed
-    solve = solve_deep if is_deep(settings, problem) else solve
+    solve = solve_found if settings.interactions.are_searched else solve_listed
     training = limits.share(TRAINING_SHARE) if has_bands else limits
     solved = solve(problem, rules, settings, training, progress, clock)
     solved = without_constants(solved, rules, settings)
@@ -305,6 +310,7 @@ def solve_listed(
     clock: Stopwatch,
 ) -> Solved:
     """Fit the components that the user lists, or all."""
+    leaves_rest(settings, problem)  # refuses to leave a remainder that was asked for
     given, solver = settings.interactions, settings.solver
     listed = given.components(problem.encoder.feature_names, settings.order)
     if given.are_exact:
@@ -337,7 +343,7 @@ def check_subsets(listed: ComponentSet, problem: Problem) -> None:
             )
 
 
-def solve_searched(
+def solve_found(
     problem: Problem,
     rules: InteractionRules,
     settings: Settings,
@@ -345,47 +351,7 @@ def solve_searched(
     progress: Progress,
     clock: Stopwatch,
 ) -> Solved:
-    """Fit the components that a search finds: main effects and pairs, then higher orders."""
-    request = settings.interactions.request(settings.order, settings.max_components)
-    search = Search(
-        problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits,
-        most_triples=most_triples(problem, settings), screens_all_triples=settings.is_order_given,
-    )  # fmt: skip
-    whole = problem.with_components(search.up_to_pairs())
-    clock.lap("search")
-    budget = time_budget(whole, n_bags_of(problem, settings), limits)
-    whole = whole.with_bags(budget.n_bags)
-    solution = settings.solver.solve(whole, budget.limits, progress)
-    search.limits = budget.limits
-    clock.lap("solve")
-    higher = search.higher(whole, solution)
-    clock.lap("search")
-    if higher:
-        components = ComponentSet((*whole.components, *higher))
-        whole = whole.with_components(inherited(components, settings))
-        solution = settings.solver.solve(whole, budget.limits, progress, initial=solution)
-    return Solved(
-        problem=whole,
-        solution=solution,
-        events=[*search.events, *budget.events],
-        solver=settings.solver,
-        limits=budget.limits,
-        evident=frozenset(search.evident),
-        keeps_mains=search.takes_all_mains,
-        is_screened=search.is_screened,
-        searched=searched_orders(search, whole.components),
-    )
-
-
-def solve_deep(
-    problem: Problem,
-    rules: InteractionRules,
-    settings: Settings,
-    limits: Limits,
-    progress: Progress,
-    clock: Stopwatch,
-) -> Solved:
-    """Fit the core that deep trees find, and mix it with the trees."""
+    """Fit the components that deep trees find, and mix them with the trees."""
     budget = time_budget(problem, n_bags_of(problem, settings), limits)
     mixture = Mixture(
         problem=problem.with_bags(budget.n_bags), rules=rules, settings=settings,
@@ -398,8 +364,8 @@ def solve_deep(
         events=mixture.events,
         solver=settings.solver,
         limits=budget.limits,
-        keeps_mains=False,
-        searched=frozenset(whole.components.orders),
+        may_be_noise=mixture.may_be_noise,
+        searched=searched_orders(whole),
         deep=deep,
     )
 
@@ -428,19 +394,10 @@ def without_constants(solved: Solved, rules: InteractionRules, settings: Setting
     return replace(solved, problem=problem, solution=solved.solution.restrict(set(kept)))
 
 
-def searched_orders(search: Search, components: ComponentSet) -> frozenset[int]:
-    """Orders of which the search chose some components among all."""
-    whole = {1} if search.takes_all_mains else set()
-    whole |= {1, 2} if search.takes_all else set()
-    return frozenset(components.orders) - whole
-
-
-def most_triples(problem: Problem, settings: Settings) -> int:
-    """Return the number of triples that a search may include: as many as the memory holds."""
-    if 3 not in problem.encoder.axes:
-        return 0
-    share = TRIPLE_MEMORY_SHARE * available_memory()
-    return int(share / component_bytes(problem, 3, settings))
+def searched_orders(problem: Problem) -> frozenset[int]:
+    """Orders of which a problem has some components, but not all."""
+    counts = Counter(map(len, problem.components))
+    return frozenset(d for d, n in counts.items() if n < math.comb(len(problem.features), d))
 
 
 def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
@@ -450,13 +407,14 @@ def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
 
 def keep_of(solved: Solved, required: ComponentSet, settings: Settings) -> Keep:
     """Say how many components to keep."""
-    mains = ComponentSet.up_to(solved.problem.encoder.n_features, 1)
+    n_features = len(solved.problem.features)
+    mains = (s for s in solved.components if len(s) == 1)
     return Keep.read(
         method=settings.selection,
         most=settings.max_components,
-        heredity=settings.interactions.heredity,
-        screened=solved.is_screened,
-        certain=mains if settings.selection == "auto" and solved.keeps_mains else (),
+        heredity=settings.interactions.heredity or bool(solved.problem.shapes),  # need subsets
+        may_be_noise=solved.may_be_noise,
+        certain=mains if settings.selection == "auto" and n_features <= MOST_MAINS else (),
         required=required,
     )
 
@@ -467,7 +425,7 @@ def select_components(solved: Solved, keep: Keep, limits: Limits) -> Selection:
         return Selection.of_all(solved.components)
     with ONE_BLAS_THREAD:
         held_out = HeldOut(solved.problem, solved.solution)
-        return select(held_out, keep, solved.evident, limits)
+        return select(held_out, keep, limits)
 
 
 def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:

@@ -19,14 +19,17 @@ import torch
 from torch import nn
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.search.screen import Ranking
-from tpnn.solvers.solution import EarlyStopping
+from tpnn.anova.components import Component
+from tpnn.anova.measure import Marginal
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.solution import EarlyStopping, Solution
 
 HIDDEN_UNITS = (140, 100, 60, 20)  # as in the NID paper
 L1_PENALTY = 5e-5  # on every weight
 LEARNING_RATE, ROWS_PER_BATCH = 1e-3, 256
 MAX_EPOCHS, PATIENCE_EPOCHS = 100, 5
 HELD_OUT_SHARE = 0.15  # of the rows, for early stopping
+MOST_ROWS = 250_000  # more rank no better
 
 
 def fit_network(
@@ -93,15 +96,26 @@ def pair_strengths(weights: list[FloatArray]) -> FloatArray:
 
 
 def rank_pairs(
-    inputs: FloatArray, residual: FloatArray, most: int, seed: int, deadline: float = math.inf
-) -> Ranking:
-    """Rank the pairs of inputs (n_rows, p) by a network fitted to the residual (n_rows, K).
-
-    There is no noise floor, so the best ``most`` pairs are kept.
-    """
-    strengths = pair_strengths(fit_network(inputs, residual, seed, deadline))
+    problem: Problem, solution: Solution, most: int, deadline: float = math.inf
+) -> list[Component]:
+    """Rank pairs by a network fitted to what a solution has left; the best ``most``, best first."""
+    problem = problem.sampled(MOST_ROWS)
+    features = problem.features  # in canonical order
+    axes = [problem.encoder.axes[1][feature] for feature in features]
+    codes = problem.codes.by_order[1][features].astype(np.intp)  # (p, n)
+    ranks = np.take_along_axis(Marginal.of(axes).positions, codes, 1)
+    weights = fit_network(ranks.T - 0.5, residual(problem, solution), problem.seed, deadline)
+    strengths = pair_strengths(weights)
     first, second = np.triu_indices(len(strengths), 1)
-    values = strengths[first, second]
-    top = np.argsort(-values, kind="stable")[:most]
-    components = [(int(first[i]), int(second[i])) for i in top]
-    return Ranking(components, values[top].astype(np.float32), 0.0, len(values))
+    top = np.argsort(-strengths[first, second], kind="stable")[:most]
+    pairs = ((features[first[i]], features[second[i]]) for i in top)
+    return [(min(pair), max(pair)) for pair in pairs]
+
+
+def residual(problem: Problem, solution: Solution) -> FloatArray:
+    """Negative gradient (n, K) of the loss at the mean of the bags, times each row's weight."""
+    raw = problem.by_output(problem.raw_scores(solution)).mean(-2)  # (n, K)
+    weights = problem.distinct.weights[:, None]
+    gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
+    slopes: FloatArray = -weights * gradient
+    return slopes

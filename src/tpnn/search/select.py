@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -146,18 +146,18 @@ class Keep:
         method: str,
         most: int | None,
         heredity: bool,
-        screened: bool,
+        may_be_noise: bool,
         certain: Iterable[Component],
         required: Iterable[Component],
     ) -> Keep:
-        """Read an estimator's parameters; "auto" drops noise if components were screened."""
+        """Read an estimator's parameters; "auto" drops noise where there may be some."""
         if method == "auto":
-            method = "noise" if screened else "none"
+            method = "noise" if may_be_noise else "none"
         return cls(
             method=method,
             most=most,
             heredity=heredity,
-            tolerance=float(screened),
+            tolerance=float(may_be_noise),
             certain=frozenset(certain),
             required=frozenset(required),
         )
@@ -201,19 +201,16 @@ class Ranked:
 def select(
     held_out: HeldOut,
     keep: Keep,
-    evident: Collection[Component] = (),
     limits: Limits | None = None,
 ) -> Selection:
     """Rank the components of a solution, and count those that ``keep`` asks for.
 
-    Components that a screen found ``evident`` need not be told from noise again, unless the
-    held-out rows speak against them. Where ``limits`` are reached, the components not yet ranked
-    follow those that contribute, the loss of the sparser models is NaN, and none of these is chosen
-    unless ``keep`` allows no more.
+    Where ``limits`` are reached, the components not yet ranked follow those that contribute, the
+    loss of the sparser models is NaN, and none of these is chosen unless ``keep`` allows no more.
     """
     limits = limits or Limits()
     components = [tuple(sorted(s)) for s in held_out.components]
-    ranked = _ranked(held_out, components, keep, evident, limits)
+    ranked = _ranked(held_out, components, keep, limits)
     changes = np.array(_changes(held_out, ranked, limits))  # (n_components, 2)
     order = [components[index] for index in ranked.indices]
     losses, errors = held_out.loss + changes[:, 0], changes[:, 1]
@@ -224,7 +221,7 @@ def select(
 def ranking(held_out: HeldOut, keep: Keep) -> list[Component]:
     """Components by their contribution to the held-out loss, best first; required ones lead."""
     components = [tuple(sorted(s)) for s in held_out.components]
-    ranked = _ranked(held_out, components, replace(keep, method="none"), (), Limits())
+    ranked = _ranked(held_out, components, replace(keep, method="none"), Limits())
     return [components[index] for index in ranked.indices]
 
 
@@ -232,7 +229,6 @@ def _ranked(
     held_out: HeldOut,
     components: list[Component],
     keep: Keep,
-    evident: Collection[Component],
     limits: Limits,
 ) -> Ranked:
     """Rank components by their contribution; where noise is dropped, what is clear comes first."""
@@ -246,8 +242,7 @@ def _ranked(
         gain[index] = mean + noise[index]
         with np.errstate(over="ignore"):  # an infinite clarity is clear
             own[index] = gain[index] / max(error, 1e-300)
-    known = [s in evident for s in components] & (own > 0)
-    known |= [s in keep.certain | keep.required for s in components]
+    known = np.array([s in keep.certain | keep.required for s in components], bool)
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
     sizes = np.array([np.abs(table).max() for table in held_out.tables])
     is_useful = sizes > SMALLEST_SIZE * sizes.max(initial=0.0)

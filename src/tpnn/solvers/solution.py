@@ -125,10 +125,7 @@ class Event:
     bag: int | None = None
     step: int | None = None  # rounds or steps that the bag was trained for
     n_components: int | None = None
-    n_candidates: int | None = None  # interactions that a screen scored
-    n_found: int | None = None  # those above its noise floor
-    best_score: float | None = None
-    noise_floor: float | None = None  # largest score that noise reaches
+    n_candidates: int | None = None  # components of the deep trees
     training_loss: float | None = None
     validation_loss: float | None = None  # on the held-out rows
     seconds: float  # that it took; entries of bags that grew at the same time overlap
@@ -172,15 +169,6 @@ class Stopwatch:
             f"{stage:{width}}  {seconds:8.2f} s  {seconds / max(whole, 1e-9):4.0%}"
             for stage, seconds in rows
         )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What held-out rows say about candidate components."""
-
-    falls: FloatArray  # (n_candidates,), of the held-out loss
-    change: float  # of the held-out loss by all candidates together
-    error: float  # standard error of ``change``
 
 
 class Progress(Protocol):

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Protocol
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import Rule
-from tpnn.anova.components import Component, InteractionRules
+from tpnn.anova.components import InteractionRules
 from tpnn.anova.trees import Trees
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Limits, Progress, Solution, Verdict
+from tpnn.solvers.solution import Event, Limits, Progress, Solution
 
 FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
 TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
@@ -25,11 +25,10 @@ class Solver(Protocol):
     devices: ClassVar[tuple[str, ...]]
     rules: ClassVar[Mapping[str, Rule]]  # valid values of its parameters
     grows_deep: ClassVar[bool]  # can grow deep trees
-    judges: ClassVar[bool]  # can judge many candidate pairs or triples at once
     needs_subsets: ClassVar[bool]  # fits a component only together with all its subsets
     continues: ClassVar[bool]  # can start from a model
+    mixes: bool  # its fits may be mixed with deep trees
     refines: bool  # its fits may move towards their posterior means
-    screens_on_card: ClassVar[bool]  # also screens interactions on a card, where rounding differs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""
@@ -46,14 +45,8 @@ class Solver(Protocol):
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""
 
-    def solve(
-        self,
-        problem: Problem,
-        limits: Limits,
-        progress: Progress,
-        initial: Solution | None = None,
-    ) -> Solution:
-        """Fit the components of a problem; ``initial`` is a solution that lacks some of them."""
+    def solve(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+        """Fit the components of a problem."""
 
     def solve_core(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         """Fit the main effects and pairs of a problem, to be mixed with deep trees."""
@@ -73,11 +66,6 @@ class Solver(Protocol):
 
     def deep_scores(self, problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
         """Raw scores (n, K) of the trees of a bag on some rows, with constant and offset."""
-
-    def judge(
-        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
-    ) -> Verdict:
-        """Ask held-out rows about pairs or triples, given a solution of lower orders."""
 
 
 def triple_nodes(n_rows: float) -> int:

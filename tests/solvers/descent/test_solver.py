@@ -16,7 +16,7 @@ from tpnn.solvers.descent.cpu import ONE_TORCH_THREAD  # noqa: E402
 
 def test_history_tells_what_happened(table: Any, quick_descent: Any) -> None:
     X, y = table
-    history = told(TPNNRegressor(**quick_descent).fit(X, y))
+    history = told(TPNNRegressor(**quick_descent, interactions="all").fit(X, y))
     assert [record["step"] for record in history] == list(range(41))
     assert history[-1]["training_loss"] < history[0]["training_loss"]
     assert all(set(record) == set(history[0]) for record in history)
@@ -25,7 +25,7 @@ def test_history_tells_what_happened(table: Any, quick_descent: Any) -> None:
 def test_first_step_is_the_best_constant(table: Any, quick_descent: Any) -> None:
     """Before the first step the model is the constant: loss 1/2 on standardised targets."""
     X, y = table
-    history = told(TPNNRegressor(**{**quick_descent, "n_bags": 8}).fit(X, y))
+    history = told(TPNNRegressor(**{**quick_descent, "n_bags": 8, "interactions": "all"}).fit(X, y))
     assert history[0]["training_loss"] == pytest.approx(0.5, rel=0.1)
 
 
@@ -48,6 +48,7 @@ def test_best_step_is_kept_not_the_last(table: Any, quick_descent: Any) -> None:
     """Training on after the best step changes nothing: the model is that of the best step."""
     X, y = table
     settings = {**with_solver(quick_descent, learning_rate=0.5, patience=150), "n_bags": 1}
+    settings["interactions"] = "all"
     long = TPNNRegressor(**with_solver(settings, max_steps=150)).fit(X, y)
     losses = [record["validation_loss"] for record in told(long)]
     best = int(np.argmin(losses))

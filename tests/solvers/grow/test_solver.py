@@ -18,7 +18,13 @@ from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
 from tpnn.anova.measure import Marginal
 from tpnn.anova.terms import dictionary
 
-FEW: dict[str, Any] = {"order": 2, "n_bags": 2, "random_state": 0, "verbose": 0}
+FEW: dict[str, Any] = {
+    "interactions": "all",
+    "order": 2,
+    "n_bags": 2,
+    "random_state": 0,
+    "verbose": 0,
+}
 ZERO, SMOOTH, MIXED = "from 0", "from the smooth start", "mixed"
 
 

@@ -16,9 +16,8 @@ from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Limits, NoProgress, Solution
 
 
-def solve(problem: Problem, start: Solution | None = None) -> Solution:
-    solver = Grow(max_rounds=60)
-    return solver.solve(problem, Limits(n_threads=2), NoProgress(), initial=start)
+def solve(problem: Problem) -> Solution:
+    return Grow(max_rounds=60).solve(problem, Limits(n_threads=2), NoProgress())
 
 
 def parity(seed: int = 0, n_rows: int = 500) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +35,7 @@ def test_a_triple_takes_its_part_and_stays_pure() -> None:
     problem = problem_of(*parity()).with_components(ComponentSet.up_to(3, 2))
     lower = solve(problem)
     whole = problem.with_components(ComponentSet.up_to(3, 3))
-    higher = solve(whole, start=lower)
+    higher = solve(whole)
     assert (loss(whole, higher) < 0.8 * loss(problem, lower)).all()
     assert [event.note for event in higher.events[-2:]] == ["triples"] * 2
     for component, table in zip(higher.components, higher.tables, strict=True):
@@ -45,21 +44,13 @@ def test_a_triple_takes_its_part_and_stays_pure() -> None:
             assert np.abs(np.tensordot(weights, table, (0, place))).max() < 1e-10
 
 
-def test_lower_orders_are_solved_first_where_none_are_given() -> None:
-    whole = problem_of(*parity()).with_components(ComponentSet.up_to(3, 3))
-    alone = solve(whole)
-    given = solve(whole, start=solve(whole.with_components(ComponentSet.up_to(3, 2))))
-    assert alone.components == given.components
-    assert all(map(np.array_equal, alone.tables, given.tables))
-
-
 def test_without_signal_the_solution_stays_what_it_was() -> None:
     """A round that does not lower the held-out loss of a bag adds nothing to it."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 3))
     problem = problem_of(X, X[:, 0] + rng.normal(size=200), n_bags=8)
     lower = solve(problem.with_components(ComponentSet.up_to(3, 2)))
-    higher = solve(problem.with_components(ComponentSet.up_to(3, 3)), start=lower)
+    higher = solve(problem.with_components(ComponentSet.up_to(3, 3)))
     idle = [e.bag for e in higher.events if e.note == "triples" and e.step == 0]
     triple = higher.tables[-1]
     assert idle
@@ -124,7 +115,7 @@ def test_order_four_grows_on_the_residual_of_lower_orders() -> None:
     problem = replace(problem, encoder=encoder, codes=problem.codes.with_encoder(encoder))
     lower = solve(problem.with_components(ComponentSet.up_to(4, 2)))
     whole = problem.with_components(ComponentSet((*ComponentSet.up_to(4, 2), (0, 1, 2, 3))))
-    higher = solve(whole, start=lower)
+    higher = solve(whole)
     assert (loss(problem, higher) < 0.3 * loss(problem, lower)).all()
     assert sorted({event.note for event in higher.events}) == [
         "from 0", "from the smooth start", "mixed", "order 4", "triples"

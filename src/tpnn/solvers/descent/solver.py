@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from tpnn._utils.rules import COUNT, FLAG, POSITIVE, Rule, is_count, is_not_negative, one_of
-from tpnn.anova.components import Component
 from tpnn.anova.shapes import MONOTONE
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Limits, Progress, Solution, Verdict
+from tpnn.solvers.solution import Limits, Progress, Solution
 from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 BASES_BY_ORDER, BASES_OF_HIGHER_ORDERS = {1: 50, 2: 100, 3: 50}, 20
@@ -60,11 +59,10 @@ class Descent(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    screens_on_card: ClassVar[bool] = True
     grows_deep: ClassVar[bool] = False
-    judges: ClassVar[bool] = False
     needs_subsets: ClassVar[bool] = False
     continues: ClassVar[bool] = False
+    mixes: ClassVar[bool] = False
     refines: ClassVar[bool] = False  # its terms make up its grids
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_bases": Rule(
@@ -118,20 +116,8 @@ class Descent(BaseEstimator):
         n_values = float(n_nodes) ** order + order * n_nodes * self._bases(order)
         return BYTES_PER_VALUE * n_values
 
-    def judge(
-        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
-    ) -> Verdict:
-        """Refuse: training networks of many candidates takes too long."""
-        raise NotImplementedError("Descent trains components; it does not judge candidates.")
-
-    def solve(
-        self,
-        problem: Problem,
-        limits: Limits,
-        progress: Progress,
-        initial: Solution | None = None,
-    ) -> Solution:
-        """Train all components of a problem together, ignoring ``initial``."""
+    def solve(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+        """Train all components of a problem together."""
         networks, schedules = _torch_module("networks"), _torch_module("schedule")
         training = _torch_module("cpu")
         orders = problem.components.orders

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, Rule, is_not_negative, is_whole, one_of
-from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.anova.components import ComponentSet, InteractionRules
 from tpnn.anova.trees import Trees
 from tpnn.solvers.grow.backend import current_place
 from tpnn.solvers.grow.card.card import card_for
@@ -20,10 +20,9 @@ from tpnn.solvers.grow.deep_trees import TreeRules, meetings_of
 from tpnn.solvers.grow.engine import BagGrower
 from tpnn.solvers.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
 from tpnn.solvers.grow.higher_orders import HigherOrders, with_higher
-from tpnn.solvers.grow.judge import Judge
 from tpnn.solvers.grow.stages import LowerOrders, Way
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Limits, NoProgress, Progress, Solution, Verdict
+from tpnn.solvers.solution import Event, Limits, Progress, Solution
 from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
@@ -36,7 +35,6 @@ SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
 SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
-JUDGING_ROUNDS = 200
 OBLIVIOUS_TREE = TreeRules(
     depth=6, is_oblivious=True, most_features=6, rate=0.1, ridge=1.0, column_share=2 / 3,
     largest_step=np.inf,
@@ -85,9 +83,7 @@ class Grow(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    screens_on_card: ClassVar[bool] = False  # the model is the same on every device
     grows_deep: ClassVar[bool] = True
-    judges: ClassVar[bool] = True
     needs_subsets: ClassVar[bool] = True
     continues: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
@@ -116,6 +112,11 @@ class Grow(BaseEstimator):
         self.patience = patience
 
     @property
+    def mixes(self) -> bool:
+        """Whether fits may be mixed with deep trees, which are less smooth."""
+        return self.growth == "auto"
+
+    @property
     def refines(self) -> bool:
         """Whether fits may move towards posterior means, which have penalties of their own."""
         return isinstance(self.l2, str)
@@ -140,18 +141,11 @@ class Grow(BaseEstimator):
         """Peak memory of one component of one bag."""
         return BYTES_PER_CELL * float(n_nodes) ** order
 
-    def solve(
-        self,
-        problem: Problem,
-        limits: Limits,
-        progress: Progress,
-        initial: Solution | None = None,
-    ) -> Solution:
-        """Grow main effects and pairs, or take them from ``initial``; then grow higher orders."""
+    def solve(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+        """Grow main effects and pairs; then grow higher orders on what they leave."""
         lower = [component for component in problem.components if len(component) <= 2]
-        solution = initial or self._solve_lower(
-            problem.with_components(ComponentSet(tuple(lower))), limits, progress
-        )
+        lower_problem = problem.with_components(ComponentSet(tuple(lower)))
+        solution = self._solve_lower(lower_problem, limits, progress)
         if len(lower) == len(problem.components):
             return solution
         whole = with_higher(problem, solution)
@@ -200,14 +194,6 @@ class Grow(BaseEstimator):
             return bag.raw[rows]
         start = problem.rows.offset[rows] + problem.best_constant
         return start + raw_scores(problem, bag, rows)
-
-    def judge(
-        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
-    ) -> Verdict:
-        """Grow all candidates, and ask the held-out rows about each."""
-        growth = self._deep(problem, None, limits, NoProgress())
-        growth = replace(growth, max_rounds=JUDGING_ROUNDS)
-        return Judge(growth, solution, candidates).verdict()
 
     def solve_core(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         """Grow main effects and pairs beside deep trees.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tpnn import TPNNRegressor
-from tpnn.search.search import MOST_INTERACTIONS, MOST_MAINS, Interactions
+from tpnn.search.interactions import MOST_INTERACTIONS, MOST_MAINS, Interactions
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -42,20 +42,17 @@ def test_components_that_need_no_search() -> None:
     assert len(Interactions.read("all").components(NAMES, 3)) == 4 + 6 + 4
 
 
-def test_budgets() -> None:
-    assert Interactions.read("auto").request(2, None).budget == MOST_INTERACTIONS
-    assert Interactions.read("auto").request(2, 30).budget == MOST_INTERACTIONS  # the best follow
-    assert Interactions.read("auto").request(2, 900).budget == 900
-    seven = Interactions.read(7).request(2, 30)
-    assert (seven.count, seven.budget) == (7, 7)
-    network = Interactions.read({"method": "nid"}).request(2, 30)
-    assert (network.count, network.budget) == (30, 30)  # it knows no noise floor
+def test_how_many_pairs_were_asked_for() -> None:
+    assert Interactions.read("auto").n_pairs(2, 30) is None
+    assert Interactions.read(7).n_pairs(2, 30) == 7
+    assert Interactions.read({"method": "nid"}).n_pairs(2, 30) == 30  # it says not how many matter
+    assert Interactions.read({"method": "nid"}).n_pairs(2, None) == MOST_INTERACTIONS
 
 
 @pytest.mark.parametrize("given", [3, {"count": 3}, {"method": "nid"}])
 def test_pairs_need_an_order_of_two(given: Any) -> None:
     with pytest.raises(ValueError, match=r"^interactions: pairs need an order of at least 2, foun"):
-        Interactions.read(given).request(1, None)
+        Interactions.read(given).n_pairs(1, None)
 
 
 @pytest.mark.parametrize(
@@ -112,12 +109,11 @@ def test_nothing_is_required_and_forbidden(forbidden: tuple[str, str]) -> None:
 def test_interactions_that_may_and_must_be(
     table: Any, asked: dict[str, Any], expected: int, order: int | str
 ) -> None:
-    """The search includes all that is permitted; deep trees what of it they ask about."""
+    """Deep trees ask about what is permitted."""
     X, y = table
     model = TPNNRegressor(**QUICK, order=order, interactions=asked).fit(X, y)
     pairs = [component for component in model.components_ if len(component) == 2]
-    fewest = expected - (asked.get("count") == 1) if order == 2 else 1
-    assert fewest <= len(pairs) <= expected
+    assert 1 <= len(pairs) <= expected
     for forbidden in asked.get("forbidden", []):
         names = {X.columns[j] if isinstance(j, int) else j for j in forbidden}
         assert not any(names <= set(pair) for pair in pairs)

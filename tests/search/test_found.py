@@ -1,24 +1,21 @@
-"""Which components a fit ends up with: search, higher orders, selection, path."""
+"""Which components a fit ends up with: those of trees, what trees miss, selection."""
 
 from __future__ import annotations
 
-import math
-import time
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import told
-from tpnn import Grow, TPNNClassifier, TPNNRegressor, load
+from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, load
 from tpnn.anova.components import ComponentSet
 from tpnn.model.model import tables_by_component
-from tpnn.solvers.solution import Verdict
 
 pytestmark = pytest.mark.slow
 
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
+SURE = QUIET | {"n_bags": 8}  # to tell a weak main effect from noise
 
 
 def wide(n_rows: int = 1500, n_features: int = 110) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +29,7 @@ def wide(n_rows: int = 1500, n_features: int = 110) -> tuple[np.ndarray, np.ndar
 @pytest.fixture(scope="module")
 def deep() -> TPNNRegressor:
     X, y = wide()
-    return TPNNRegressor(order=3, **QUIET).fit(X, y)
+    return TPNNRegressor(order=3, **SURE).fit(X, y)
 
 
 def test_finds_what_is_there_and_little_else(deep: TPNNRegressor) -> None:
@@ -66,21 +63,18 @@ def test_terms_reproduce_a_triple(deep: TPNNRegressor) -> None:
     np.testing.assert_allclose(products.sum(-1), table, atol=1e-8)
 
 
-def test_history_says_what_was_tried(deep: TPNNRegressor) -> None:
-    tried = [record for record in deep.history_ if record["stage"] == "search"]
-    assert tried[0]["n_candidates"] == 110
-    assert any(record["n_candidates"] == 110 * 109 // 2 for record in tried)
-    assert any(record["note"] == "nothing new above the noise" for record in tried)
-    floors = [record["noise_floor"] for record in tried if record["n_candidates"] is not None]
-    assert len(floors) >= 3
-    assert min(floors) >= 0
-    assert sum(floor > 0 for floor in floors) >= 3
-    assert all(record["n_found"] >= 0 for record in tried if record["n_candidates"] is not None)
+def test_history_says_what_was_found(deep: TPNNRegressor) -> None:
+    (found,) = (record for record in deep.history_ if record["stage"] == "search")
+    assert found["note"] == "core: the largest components of deep trees"
+    assert found["n_components"] == 300
+    assert found["n_candidates"] > 300
+    (refit,) = (record for record in deep.history_ if record["stage"] == "refit")
+    assert refit["note"].startswith(f"{len(deep.components_)} of 300 components")
 
 
 def test_the_same_seed_gives_the_same_model(deep: TPNNRegressor) -> None:
     X, y = wide()
-    again = TPNNRegressor(order=3, **QUIET).fit(X, y)
+    again = TPNNRegressor(order=3, **SURE).fit(X, y)
     assert again.components_ == deep.components_
     np.testing.assert_array_equal(again.predict(X), deep.predict(X))
 
@@ -89,11 +83,11 @@ def test_columns_rows_and_copies_change_nothing(deep: TPNNRegressor) -> None:
     X, y = wide()
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(len(X)), rng.permutation(X.shape[1])
-    moved = TPNNRegressor(order=3, **QUIET).fit(X[rows][:, columns], y[rows])
+    moved = TPNNRegressor(order=3, **SURE).fit(X[rows][:, columns], y[rows])
     np.testing.assert_allclose(moved.predict(X[:, columns]), deep.predict(X), atol=1e-9)
     names = {tuple(sorted(f"x{columns[int(x[1:])]}" for x in s)) for s in moved.components_}
     assert names == {tuple(sorted(s)) for s in deep.components_}
-    twice = TPNNRegressor(order=3, **QUIET).fit(X, y, sample_weight=np.full(len(y), 2))
+    twice = TPNNRegressor(order=3, **SURE).fit(X, y, sample_weight=np.full(len(y), 2))
     np.testing.assert_array_equal(twice.predict(X), deep.predict(X))
 
 
@@ -107,17 +101,6 @@ def test_no_interaction_is_a_possible_answer() -> None:
         nothing = TPNNRegressor(order=order, **QUIET).fit(X, noise)
         assert 1 <= len(nothing.components_) <= most
         assert np.var(nothing.predict(X)) < 0.2
-
-
-def test_higher_orders_step_aside_without_signal(table: Any) -> None:
-    X, y = table
-    order_2 = TPNNRegressor(order=2, **QUIET).fit(X, y)
-    order_3 = TPNNRegressor(order=3, **QUIET).fit(X, y)
-    if max(map(len, order_3.components_)) == 2:
-        np.testing.assert_array_equal(order_2.predict(X), order_3.predict(X))
-    listed = TPNNRegressor(order=3, interactions=[(0, 1, 3)], **QUIET).fit(X, y)
-    higher = [r for r in listed.history_ if r["note"] == "triples"]
-    assert [r["bag"] for r in higher] == [0, 1]
 
 
 def test_grown_triples_classify_parity() -> None:
@@ -138,7 +121,7 @@ def test_listed_triples_bring_their_subsets(table: Any) -> None:
     assert model.model_.identifiability_error() < 1e-6
 
 
-@pytest.mark.parametrize("asked", [4, {"count": 4}, {"method": "histogram", "count": 4}])
+@pytest.mark.parametrize("asked", [4, {"count": 4}, {"method": "trees", "count": 4}])
 def test_a_number_of_pairs(asked: Any) -> None:
     X, y = wide(n_features=30)
     model = TPNNRegressor(interactions=asked, **QUIET).fit(X, y)
@@ -154,15 +137,6 @@ def test_few_main_effects_are_all_kept() -> None:
     mains = [s for s in model.components_ if len(s) == 1]
     assert len(mains) == 30
     assert ("x2", "x3") in model.components_
-
-
-def test_all_pairs_where_they_are_few(table: Any) -> None:
-    X, y = table
-    auto, every = (
-        TPNNRegressor(order=2, interactions=asked, **QUIET).fit(X, y) for asked in ("auto", "all")
-    )
-    assert auto.components_ == every.components_
-    np.testing.assert_array_equal(auto.predict(X), every.predict(X))
 
 
 def test_pairs_asked_for_at_order_one(table: Any) -> None:
@@ -213,24 +187,52 @@ def test_levels_of_a_triple_have_no_order() -> None:
     assert model.model_.identifiability_error() < 1e-6
 
 
-def test_all_pairs_of_features_with_few_values_where_rows_are_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pair_that_trees_do_not_come_across_is_seen() -> None:
+    """No question about one of its features alone gains anything, and there are many others."""
+    X, _ = wide()
+    y = X[:, 0] + 3 * X[:, 2] * X[:, 3] + 0.2 * np.random.default_rng(0).normal(size=len(X))
+    model = TPNNRegressor(order=2, **QUIET).fit(X, y)
+    assert set(model.components_) == {("x0",), ("x2", "x3")}
+
+
+def test_a_component_of_four_features_is_found() -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (3000, 6))
+    y = np.sign(X[:, :4].prod(1)) + X[:, 4]
+    model = TPNNRegressor(order=4, **QUIET).fit(X[:2000], y[:2000])
+    assert ("x0", "x1", "x2", "x3") in model.components_
+    assert model.score(X[2000:], y[2000:]) > 0.6
+    assert TPNNRegressor(order=3, **QUIET).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) < 0.4
+
+
+def test_a_given_order_holds_for_the_whole_model() -> None:
     rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 2, size=(2000, 33)).astype(float), rng.normal(size=2000)
+    X = rng.uniform(-1, 1, (800, 4))
+    model = TPNNRegressor(order=2, **QUIET).fit(X, np.sign(X.prod(1)) + X[:, 0]).model_
+    assert model.remainder is None
+    assert {len(component) for component in model.components} <= {1, 2}
+    assert {(0,), (1,), (2,), (3,)} <= set(model.components)
 
-    def n_pairs(X: Any) -> int:
-        quick = {**QUIET, "n_bags": 1, "order": 2, "solver": Grow(max_rounds=1)}
-        model = TPNNRegressor(**quick).fit(X, y)
-        return len(model.components_) - X.shape[1]
 
-    assert n_pairs(X) < 20  # 528 free cells need 52,800 rows
-    monkeypatch.setattr("tpnn.search.search.FEWEST_ROWS_PER_CELL", 3)
-    assert n_pairs(X) == 33 * 32 // 2
-    wider = X + (X[:, :1] * 2) * (np.arange(33) == 5)  # four values in one feature: 592 free cells
-    assert n_pairs(wider) == 33 * 32 // 2
-    monkeypatch.setattr("tpnn.search.search.FEWEST_ROWS_PER_CELL", 3.5)
-    assert n_pairs(wider) < 20
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"shapes": {"x0": "increasing"}},
+        {"solver": Descent(max_steps=300)},
+        {"solver": Grow(growth="smooth")},
+        {"selection": "one_se"},
+    ],
+    ids=str,
+)
+def test_trees_find_the_components_of_every_fit(settings: dict[str, Any]) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (900, 5))
+    y = X[:, 0] + 3 * X[:, 1] * X[:, 2]
+    if "solver" in settings:
+        pytest.importorskip("torch", reason="torch is not installed")
+    model = TPNNRegressor(order=2, **QUIET, **settings).fit(X[:600], y[:600])
+    pairs = [s for s in model.components_ if len(s) == 2]
+    assert ("x1", "x2") in pairs
+    assert len(pairs) < 10
+    assert model.score(X[600:], y[600:]) > 0.9
 
 
 def test_a_required_pair_needs_no_evident_main_effects() -> None:
@@ -238,78 +240,3 @@ def test_a_required_pair_needs_no_evident_main_effects() -> None:
     model = TPNNRegressor(**QUIET, interactions={"required": [(50, 51)]}).fit(X, y)
     assert ("x50", "x51") in model.components_
     assert model.model_.identifiability_error() < 1e-6
-
-
-@pytest.mark.parametrize("seconds", [1000.0, None])
-def test_probes_leave_time_for_the_fit(
-    seconds: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All probes together have half of the time that bands leave, the fit has all of it."""
-    asked: list[tuple[int, float]] = []
-
-    class Spy(Grow):
-        def solve(self, problem: Any, limits: Any, *rest: Any, **named: Any) -> Any:
-            asked.append((problem.n_bags, limits.deadline))
-            return super().solve(problem, limits, *rest, **named)
-
-    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    X = np.random.default_rng(0).normal(size=(400, 35))  # more pairs than are all included
-    settings = {"n_bags": 3, "random_state": 0, "verbose": 0, "max_nodes": 16, "selection": "none"}
-    settings |= {"order": 2}
-    model = TPNNRegressor(solver=Spy(max_rounds=10), time_limit=seconds, **settings)
-    assert model.fit(X, X[:, 0] * X[:, 1]).history_[0]["stage"] == "search"
-    *probes, fit = asked
-    assert fit == (3, 100.0 + 850.0 if seconds else np.inf)  # bands have the rest
-    deadline = 100.0 + 425.0 if seconds else np.inf
-    assert set(probes) == {(2, deadline), (8, deadline)}
-
-
-class Confirming(Grow):
-    """A solver whose held-out rows confirm every pair, the last candidates most."""
-
-    def judge(self, problem: Any, solution: Any, candidates: Any, limits: Any) -> Verdict:
-        self.asked = {tuple(sorted(candidate)) for candidate in candidates}
-        is_pair = len(candidates[0]) == 2
-        return Verdict(np.arange(1.0, 1 + len(candidates)), -float(is_pair), 0.1)
-
-
-def wide_fit(solver: Any, n_features: int = 40, **settings: Any) -> TPNNRegressor:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, n_features))
-    quick = {**QUIET, "max_nodes": 4, "selection": "none", **settings}
-    return TPNNRegressor(solver=solver, **quick).fit(X, X[:, 0] + rng.normal(size=120))
-
-
-def notes(model: TPNNRegressor) -> list[str]:
-    return [str(record["note"]) for record in told(model)]
-
-
-def test_pairs_that_growth_confirms_are_added() -> None:
-    """All pairs of forty features are asked about, and fifty of them are included."""
-    solver = Confirming(max_rounds=2)
-    model = wide_fit(solver, order=2)
-    pairs = {s for s in model.components_ if len(s) == 2}
-    assert len(solver.asked) == math.comb(40, 2)
-    assert len(pairs) == 50
-    most = math.ceil((1 - math.sqrt(0.05)) * 780)  # with 95 % of falls that rise evenly
-    assert f"pairs: add 50 of {most}" in notes(model)
-
-
-def test_pairs_that_growth_does_not_confirm_are_left_out() -> None:
-    model = wide_fit(Grow(max_rounds=20), order=2)
-    assert "pairs: not confirmed" in notes(model)
-    assert max(map(len, model.components_)) == 1
-
-
-@pytest.mark.parametrize(("n_features", "order"), [(40, 1), (100, 2)])  # 4950 pairs of a hundred
-def test_nobody_is_asked_about_no_pairs_or_too_many(n_features: int, order: int) -> None:
-    solver = Confirming(max_rounds=2)
-    wide_fit(solver, n_features, order=order)
-    assert not hasattr(solver, "asked")
-
-
-def test_forbidden_pairs_are_not_asked_about() -> None:
-    solver = Confirming(max_rounds=2)
-    wide_fit(solver, order=2, interactions={"forbidden": [(0, 1)]})
-    assert len(solver.asked) == math.comb(40, 2) - 1
-    assert (0, 1) not in solver.asked
