@@ -29,6 +29,7 @@ from tpnn.anova.components import (
     resolve_interactions,
 )
 from tpnn.anova.shapes import LINEAR, RANDOM, WRAPPED, check_shape
+from tpnn.estimators.blend import moved
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
@@ -36,7 +37,6 @@ from tpnn.estimators.mixture import (
     DeepPart,
     Mixture,
     leaves_rest,
-    moved,
     tree_scores,
     with_remainder,
 )
