@@ -28,6 +28,7 @@ from tpnn.model.model import column_scores
 RARELY = 0.2  # share of the models on which a slow law is checked
 N_FRESH = 12  # rows to predict on
 SMALLEST_EXACT = 1e-290  # between smaller numbers interpolation is rounded
+FEWEST_NUMBERS_BETWEEN = 100  # of two nodes, for the same reason
 MONOTONE = ("increasing", "decreasing")
 CLOSE = 1e-9  # of the largest number that a sum is made of
 LINKS: dict[str, Any] = {
@@ -334,7 +335,9 @@ def shapes(trial: Trial) -> None:
         require(trial.model.certificate(name).holds, "certificate")
         nodes = trial.model.encoder.axes[1][feature]
         regular = nodes.values
-        exact = np.abs(regular).max(initial=0) > SMALLEST_EXACT or shape in MONOTONE
+        largest = np.abs(regular).max(initial=0)
+        apart = np.diff(regular).min(initial=np.inf) > FEWEST_NUMBERS_BETWEEN * np.spacing(largest)
+        exact = (largest > SMALLEST_EXACT and apart) or shape in MONOTONE
         if nodes.levels is None and len(regular) > 1 and exact:
             _check_shape(trial, feature, shape, regular)
 
