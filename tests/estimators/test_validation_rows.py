@@ -55,7 +55,7 @@ def test_values_depend_on_them_through_choices_alone() -> None:
     others = pd.DataFrame(
         {c: np.digitize(X_VAL["a"] + i, [0, 1]).astype(str) for i, c in enumerate("ab")}
     )
-    settings = {**QUICK, "order": 1, "bands": False, "solver": Grow(max_rounds=3)}
+    settings = {**QUICK, "interactions": [], "bands": False, "solver": Grow(max_rounds=3)}
     model, half, none = (
         TPNNRegressor(**settings).fit(levels, X["a"], X_val=some, y_val=target)
         for some, target in [

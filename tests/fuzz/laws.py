@@ -336,7 +336,8 @@ def shapes(trial: Trial) -> None:
         nodes = trial.model.encoder.axes[1][feature]
         regular = nodes.values
         largest = np.abs(regular).max(initial=0)
-        apart = np.diff(regular).min(initial=np.inf) > FEWEST_NUMBERS_BETWEEN * np.spacing(largest)
+        gap = FEWEST_NUMBERS_BETWEEN * (largest - np.nextafter(largest, 0))
+        apart = bool((regular[1:] - regular[:-1] > gap).all())
         exact = (largest > SMALLEST_EXACT and apart) or shape in MONOTONE
         if nodes.levels is None and len(regular) > 1 and exact:
             _check_shape(trial, feature, shape, regular)

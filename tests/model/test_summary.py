@@ -63,9 +63,9 @@ def test_the_text_has_a_header_a_line_per_component_and_notes(fitted: TPNNRegres
     assert lines[0].split() == ["rows", "400"]
     assert "link           identity" in lines
     assert "loss           squared_error" in lines
-    assert "components     4 of order 1, 6 of order 2" in lines
+    assert "components     4 of order 1, 5 of order 2" in lines
     start = next(i for i, line in enumerate(lines) if line.startswith("component "))
-    assert [line.split("  ")[0] for line in lines[start + 1 : start + 11]] == (
+    assert [line.split("  ")[0] for line in lines[start + 1 : start + 10]] == (
         fitted.summary().to_frame()["component"].tolist()
     )
     assert repr(fitted.summary()) == str(fitted.summary())

@@ -57,9 +57,10 @@ def look(make: Callable[[int], Any]) -> Found:
         parts = (Rows(rows.X[part], rows.y[part]) for part in (slice(700), slice(700, None)))
         model = make(seed).fit(*parts)
         values = model.component_scores(probes)[:, :, 0]
-        importance = dict(zip(model.components, np.abs(values).mean(0), strict=True))
-        aurocs.append(selection_auroc(np.array([importance[c] for c in truth]), signal))
-        estimates.append(values)
+        known = dict(zip(model.components, values.T, strict=True))
+        shown = np.column_stack([known.get(c, np.zeros(len(probes))) for c in truth])
+        aurocs.append(selection_auroc(np.abs(shown).mean(0), signal))
+        estimates.append(shown)
     scores = stability_scores(np.array(estimates))
     return Found(scores[:5].mean(), scores.mean(), float(np.mean(aurocs)))
 

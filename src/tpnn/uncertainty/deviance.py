@@ -73,7 +73,7 @@ def minus_two_log_likelihood(
         return float(2 * (masses * (mean - y * raw + gammaln(y + 1))).sum())
     if objective.power == 2:
         deviance = (masses * objective.reported().losses(y, raw)).sum()
-        shape = n_rows / float(deviance)
+        shape = n_rows / deviance
         logs = shape * np.log(shape * y / mean) - shape * y / mean - np.log(y) - gammaln(shape)
         return float(-2 * (masses * logs).sum())
     if objective.power is not None:
