@@ -60,6 +60,19 @@ def wait(driver: Any, condition: Any, seconds: int = 200) -> Any:
     return WebDriverWait(driver, seconds).until(condition)
 
 
+def has_no_dialogs(driver: Any) -> bool:
+    """Close what JupyterLab asks; there is nothing once none has been open for a second."""
+    close = (
+        "const all = [...document.querySelectorAll('.jp-Dialog')]; all.forEach(dialog =>"
+        " (dialog.querySelector('.jp-mod-reject, .jp-mod-accept') || dialog).click());"
+        " return all.map(dialog => dialog.innerText)"
+    )
+    if driver.execute_script(close):
+        return False
+    time.sleep(1)
+    return not driver.execute_script(close)
+
+
 def edit_in_frame(driver: Any) -> Any:
     """Edit the report in the frame as a person does, and return what it predicts then."""
     frame = wait(driver, lambda d: d.find_elements("css selector", "iframe[srcdoc]"))[-1]
@@ -193,6 +206,7 @@ def test_a_model_is_edited_in_jupyterlab(
 
     wait(driver, is_running)
     wait(driver, lambda _: (tmp_path / "edits.json").exists())
+    wait(driver, has_no_dialogs)
     shown = edit_in_frame(driver)
 
     def is_saved(d: Any) -> bool:
